@@ -1,0 +1,3 @@
+//! Pantheon: one model family, `qwen35moe`, specialised at build time.
+
+pub mod quant;
