@@ -1,3 +1,4 @@
 //! Pantheon: one model family, `qwen35moe`, specialised at build time.
 
+pub mod gguf;
 pub mod quant;
