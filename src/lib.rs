@@ -1,4 +1,5 @@
 //! Pantheon: one model family, `qwen35moe`, specialised at build time.
 
+pub mod cpu;
 pub mod gguf;
 pub mod quant;
