@@ -2,7 +2,12 @@
 
 pub mod chat;
 pub mod cpu;
+pub mod engine;
+pub mod generated;
 pub mod gguf;
+pub mod model;
 pub mod quant;
 pub mod sampling;
+pub mod state;
 pub mod tokenizer;
+pub mod weights;

@@ -1,0 +1,72 @@
+use super::*;
+
+#[test]
+fn every_item_of_every_region_is_done_once() {
+    for count in [1, 2, 3, 5] {
+        let mut team = Team::new(count).expect("threads");
+        let done: Vec<AtomicUsize> = (0..97).map(|_| AtomicUsize::new(0)).collect();
+        for round in 1..=20 {
+            team.run(&|w| {
+                for grain in [1, 4, 97, 200] {
+                    w.parallel(done.len(), grain, |range| {
+                        for item in range {
+                            done[item].fetch_add(1, Ordering::Relaxed);
+                        }
+                    });
+                }
+            });
+            assert!(done.iter().all(|d| d.load(Ordering::Relaxed) == 4 * round));
+        }
+    }
+}
+
+#[test]
+fn a_region_sees_what_the_last_one_wrote() {
+    let mut team = Team::new(3).expect("threads");
+    let buf = SharedBuf::zeroed(64 * 4);
+    let plane = buf.plane::<u32>(0, 1, 64);
+    team.run(&|w| {
+        for step in 0..50u32 {
+            w.parallel(64, 3, |range| range.for_each(|i| plane.write(i)[0] = step * 64 + i as u32));
+            w.parallel(64, 5, |range| {
+                for i in range {
+                    assert_eq!(plane.read(63 - i)[0], step * 64 + 63 - i as u32);
+                }
+            });
+            w.single(|| plane.write(0)[0] = u32::MAX);
+        }
+    });
+}
+
+#[test]
+fn parked_workers_wake_for_the_next_job() {
+    let mut team = Team::new(2).expect("threads");
+    let hits = AtomicUsize::new(0);
+    for _ in 0..3 {
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        team.run(&|_| {
+            hits.fetch_add(1, Ordering::Relaxed);
+        });
+    }
+    assert_eq!(hits.load(Ordering::Relaxed), 6);
+}
+
+#[test]
+fn a_panic_on_any_worker_reaches_the_caller() {
+    for culprit in 0..2 {
+        let mut team = Team::new(2).expect("threads");
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            team.run(&|w| {
+                assert!(w.index() != culprit, "on purpose");
+                w.parallel(4, 1, |_| {});
+            });
+        }));
+        assert!(outcome.is_err(), "worker {culprit}'s panic was lost");
+    }
+}
+
+#[test]
+#[should_panic(expected = "past the end")]
+fn a_view_past_the_end_is_refused() {
+    let _ = SharedBuf::zeroed(64).plane::<f32>(0, 16, 2);
+}

@@ -1,0 +1,78 @@
+//! The compiled-in models: which one a file belongs to, and how it is loaded.
+
+use super::{EngineOptions, Executor, LoadError};
+use crate::cpu::{CpuExecutor, Isa};
+use crate::generated::REGISTRY;
+use crate::gguf::Gguf;
+use crate::model::{Arena, Model, Shape};
+use crate::weights::{self, FileFacts, FileShape};
+
+/// Largest and smallest context, in tokens.
+const CTX: std::ops::RangeInclusive<usize> = 16..=262_144;
+
+/// A compiled-in model as a value: one row of the generated registry.
+pub struct Compiled {
+    /// Its dimensions.
+    pub shape: Shape,
+    /// Its CPU arena.
+    pub arena: Arena,
+    load: fn(&Gguf, &FileFacts, &EngineOptions) -> Result<Bound, LoadError>,
+}
+
+impl Compiled {
+    /// The registry row of `M`.
+    pub const fn of<M: Model>() -> Self {
+        Self { shape: M::SHAPE, arena: M::ARENA, load: load_cpu::<M> }
+    }
+}
+
+/// An executor, and what is odd about the weights it was made from.
+type Bound = (Box<dyn Executor>, Vec<String>);
+
+fn load_cpu<M: Model>(
+    gguf: &Gguf,
+    facts: &FileFacts,
+    options: &EngineOptions,
+) -> Result<Bound, LoadError> {
+    let bound = weights::bind::<M>(gguf)?;
+    let executor = CpuExecutor::<M>::new(bound.weights, bound.bytes, facts, options)?;
+    Ok((Box::new(executor), bound.warnings))
+}
+
+pub(super) struct Loaded {
+    pub(super) shape: &'static Shape,
+    pub(super) warnings: Vec<String>,
+    pub(super) executor: Box<dyn Executor>,
+}
+
+/// Finds the model of the file's shape, binds it and builds its executor.
+pub(super) fn load(gguf: &Gguf, options: &EngineOptions) -> Result<Loaded, LoadError> {
+    let file = FileShape::read(gguf)?;
+    let shapes: Vec<Shape> = REGISTRY.iter().map(|entry| entry.shape).collect();
+    let entry = &REGISTRY[file.choose(gguf.name(), &shapes)?];
+    check_options(options, &entry.arena)?;
+    let (executor, odd_weights) = (entry.load)(gguf, &file.facts, options)?;
+    let mut warnings = file.warnings;
+    warnings.extend(odd_weights);
+    Ok(Loaded { shape: &entry.shape, warnings, executor })
+}
+
+fn check_options(options: &EngineOptions, arena: &Arena) -> Result<(), LoadError> {
+    let checks = [
+        ("ctx", options.ctx, CTX),
+        ("chunk", options.chunk, 1..=arena.max_columns),
+        ("sequences", options.sequences, 1..=arena.max_columns),
+        ("max_outputs", options.max_outputs, 1..=options.chunk),
+        ("threads", options.threads.unwrap_or(1), 1..=1024),
+    ];
+    for (option, found, range) in checks {
+        if !range.contains(&found) {
+            let expected = format!("{} to {}", range.start(), range.end());
+            return Err(LoadError::Option { option, found, expected });
+        }
+    }
+    match options.isa {
+        Some(isa) if !Isa::available().contains(&isa) => Err(LoadError::Isa(isa)),
+        _ => Ok(()),
+    }
+}
