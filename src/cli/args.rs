@@ -1,0 +1,114 @@
+//! Groups of flags that several commands share.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crate::cpu::Isa;
+use crate::state::KvFormat;
+
+/// Which model file.
+#[derive(clap::Args, Clone, Debug)]
+pub(super) struct ModelArgs {
+    /// GGUF file (the first part, if there are several) [default: the built-in demo model]
+    #[arg(short, long, value_name = "FILE")]
+    pub(super) model: Option<PathBuf>,
+}
+
+/// How text is split before it is tokenised.
+#[derive(clap::Args, Clone, Debug)]
+pub(super) struct PreArgs {
+    /// Splitting rule of the tokenizer, qwen35 or qwen2 [default: what the file says]
+    #[arg(long, value_name = "NAME")]
+    pub(super) pre: Option<String>,
+}
+
+/// How the model is computed.
+#[derive(clap::Args, Clone, Debug)]
+pub(super) struct ComputeArgs {
+    /// Threads [default: the cores available to the process]
+    #[arg(short, long, value_name = "N")]
+    pub(super) threads: Option<usize>,
+
+    /// Storage of keys and values, f16 or f32 [default: f16; for logits and perplexity f32]
+    #[arg(long, value_name = "TYPE")]
+    pub(super) kv: Option<KvFormat>,
+
+    /// Compute with f32 activations and dequantised weights: slow, for checking
+    #[arg(long)]
+    pub(super) exact: bool,
+
+    /// Instruction set, such as scalar or avx2 [default: the best one here; see `pantheon doctor`]
+    #[arg(long, value_name = "NAME", value_parser = isa)]
+    pub(super) isa: Option<Isa>,
+}
+
+/// How tokens are drawn. What is not given comes from the file's `general.sampling.*`, else from
+/// the model card.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[command(
+    next_help_heading = "Sampling [default: the file's general.sampling.*, else the model card's]"
+)]
+pub(super) struct SamplingArgs {
+    /// Temperature; 0 always takes the most likely token
+    #[arg(long, value_name = "T", alias = "temperature", allow_negative_numbers = true)]
+    pub(super) temp: Option<f32>,
+
+    /// Keep the K most likely tokens; 0 keeps all
+    #[arg(long, value_name = "K", allow_negative_numbers = true)]
+    pub(super) top_k: Option<i64>,
+
+    /// Keep the most likely tokens whose probabilities reach this sum; 1 keeps all
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    pub(super) top_p: Option<f32>,
+
+    /// Keep tokens at least this likely, relative to the most likely one; 0 keeps all
+    #[arg(long, value_name = "P", allow_negative_numbers = true)]
+    pub(super) min_p: Option<f32>,
+
+    /// Subtract this from the logit of every token generated so far; 0 does nothing
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    pub(super) presence_penalty: Option<f32>,
+
+    /// Weaken every token generated so far; 1 does nothing
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    pub(super) repeat_penalty: Option<f32>,
+
+    /// Seed of the random numbers; -1 takes a new one. The seed in use is printed [default: -1]
+    #[arg(short, long, value_name = "N", allow_negative_numbers = true)]
+    pub(super) seed: Option<Seed>,
+}
+
+/// An instruction set by its name, or by the first part of it.
+fn isa(text: &str) -> Result<Isa, String> {
+    let short = |isa: &Isa| isa.name().split('+').next().unwrap_or_default();
+    let found = Isa::ALL.into_iter().find(|isa| isa.name() == text || short(isa) == text);
+    found.ok_or_else(|| {
+        let known: Vec<&str> = Isa::ALL.iter().map(short).collect();
+        format!("expected one of {}", known.join(", "))
+    })
+}
+
+/// A seed, or none for a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seed(pub(super) Option<u64>);
+
+impl FromStr for Seed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(seed) => Ok(Self(Some(seed))),
+            Err(_) if text == "-1" => Ok(Self(None)),
+            Err(_) => Err("expected a number from 0 to 2^64 - 1, or -1 for a new seed".to_owned()),
+        }
+    }
+}
+
+/// A switch that is said out loud.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OnOff {
+    /// Yes.
+    On,
+    /// No.
+    Off,
+}

@@ -1,0 +1,104 @@
+//! Opening files and loading engines, with what is worth saying on the way.
+
+use super::args::{ComputeArgs, ModelArgs, PreArgs};
+use super::{demo, output, usage};
+use crate::engine::{Engine, EngineOptions, LoadError};
+use crate::gguf::Gguf;
+use crate::memory::{Bytes, HostMemory};
+use crate::state::KvFormat;
+use crate::tokenizer::Tokenizer;
+
+impl ModelArgs {
+    /// Opens the file, or the demo model if none is given.
+    pub(super) fn open(&self) -> anyhow::Result<Gguf> {
+        Ok(match &self.model {
+            Some(path) => Gguf::open(path)?,
+            None => Gguf::from_static(demo::NAME, demo::bytes())?,
+        })
+    }
+
+    /// Whether the demo model is meant.
+    pub(super) fn is_demo(&self) -> bool {
+        self.model.is_none()
+    }
+}
+
+impl ComputeArgs {
+    /// Engine options: `base` with what was asked for.
+    pub(super) fn options(&self, kv: KvFormat, base: EngineOptions) -> EngineOptions {
+        EngineOptions {
+            threads: self.threads,
+            kv: self.kv.unwrap_or(kv),
+            exact: self.exact,
+            isa: self.isa,
+            ..base
+        }
+    }
+}
+
+/// The tokenizer of `gguf`; its remarks go to stderr.
+pub(super) fn tokenizer(gguf: &Gguf, pre: &PreArgs) -> anyhow::Result<Tokenizer> {
+    let tokenizer = Tokenizer::from_gguf(gguf, pre.pre.as_deref())?;
+    warn(tokenizer.warnings());
+    Ok(tokenizer)
+}
+
+/// Loads the engine; its remarks go to stderr.
+pub(super) fn engine(gguf: Gguf, options: &EngineOptions) -> anyhow::Result<Engine> {
+    let spinner = output::spinner("loading");
+    let is_demo = gguf.name() == demo::NAME;
+    let loaded = Engine::load(gguf, options);
+    spinner.finish_and_clear();
+    let engine = match loaded {
+        Err(LoadError::Option { option, found, expected }) => {
+            let flag = if option == "sequences" { "batch" } else { option };
+            return usage(format!("--{flag} {found}: expected {expected}"));
+        }
+        Err(LoadError::Shape(_)) if is_demo => anyhow::bail!(
+            "this build does not include the shape of the demo model; give a model with -m FILE"
+        ),
+        loaded => loaded?,
+    };
+    warn(engine.warnings());
+    warn_of_paging(&engine);
+    Ok(engine)
+}
+
+/// Rows of the head, before anything is loaded: the second dimension of its tensor.
+pub(super) fn vocabulary_rows(gguf: &Gguf) -> usize {
+    let rows = gguf.tensor("token_embd.weight").map_or(0, crate::gguf::Tensor::rows);
+    usize::try_from(rows).unwrap_or(usize::MAX)
+}
+
+/// Rows of logits that fit into a sensible buffer, at most `wanted`.
+pub(super) fn output_rows(gguf: &Gguf, wanted: usize) -> usize {
+    const BUFFER: usize = 64 << 20;
+    let row = vocabulary_rows(gguf).max(1).saturating_mul(size_of::<f32>());
+    (BUFFER / row).clamp(16, 512).min(wanted).max(1)
+}
+
+fn warn(warnings: &[String]) {
+    for warning in warnings {
+        output::note(format_args!("warning: {warning}"));
+    }
+}
+
+fn warn_of_paging(engine: &Engine) {
+    let used = engine.memory();
+    let needed = used.weights + used.kv + used.states + used.arena;
+    let host = HostMemory::read();
+    // What is already resident has been counted as used.
+    let free = host.free().map(|free| free + host.resident.unwrap_or(0));
+    if let Some(free) = free.filter(|free| *free < needed) {
+        output::note(format_args!(
+            "warning: the model needs {} (weights {}, KV {}, states {}, buffers {}), {} is free: \
+             weights will be read from disk again and again; a smaller --ctx or file helps",
+            Bytes(needed),
+            Bytes(used.weights),
+            Bytes(used.kv),
+            Bytes(used.states),
+            Bytes(used.arena),
+            Bytes(free)
+        ));
+    }
+}

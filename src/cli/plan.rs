@@ -1,0 +1,82 @@
+//! `pantheon plan`: what was decided about a model when the program was built, and what a token
+//! costs.
+
+use std::path::PathBuf;
+
+use pantheon_codegen::plan::Stored;
+use pantheon_codegen::{ModelSpec, Plan};
+
+use super::{models, output, usage};
+use crate::gguf::Gguf;
+use crate::model::Shape;
+use crate::weights::FileShape;
+
+const EXAMPLES: &str = "\
+Examples:
+  pantheon plan                          the first model that is compiled in
+  pantheon plan --model tiny --bandwidth 20
+  pantheon plan -m model.gguf            with the types that a file holds";
+
+/// Print the plan of a model: layers, stages, segments, kernels, buffers, bytes per token, floor
+/// time
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// Model [default: the one of the file's shape, else the first that is compiled in]
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+
+    /// GGUF file whose types the figures assume, instead of the model's reference mix
+    #[arg(short = 'm', long = "file", value_name = "FILE")]
+    file: Option<PathBuf>,
+
+    /// Memory bandwidth for the floor times, in GB/s [default: 4800, an H200]
+    #[arg(long, value_name = "GB/S")]
+    bandwidth: Option<f64>,
+
+    /// Model list to plan for, in the form of model.toml [default: the compiled-in models]
+    #[arg(long, value_name = "FILE.toml")]
+    shapes: Option<PathBuf>,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    if let Some(bandwidth) = args.bandwidth.filter(|b| !(b.is_finite() && *b > 0.0)) {
+        return usage(format!("--bandwidth {bandwidth}: expected a positive number of GB/s"));
+    }
+    let models = models::list(args.shapes.as_deref())?;
+    let file = args.file.as_deref().map(Gguf::open).transpose()?;
+    let model = match (&args.model, &file) {
+        (None, Some(gguf)) => {
+            // The names live as long as the process, which ends with this command.
+            let named = |m: &ModelSpec| {
+                let name = String::leak(m.name.clone());
+                Shape { name, ..models::shape_of(m) }
+            };
+            let shapes: Vec<_> = models.iter().map(named).collect();
+            let chosen = FileShape::read(gguf)?.choose(gguf.name(), &shapes)?;
+            models.into_iter().nth(chosen).unwrap_or_else(|| unreachable!("chosen from the list"))
+        }
+        (name, _) => models::find(models, name.as_deref())?,
+    };
+    let plan = Plan::new(&model);
+    let mut report = plan.report();
+    if let Some(gguf) = &file {
+        report.cost = plan.cost(&stored(gguf));
+        report.weights = gguf.name().to_owned();
+    }
+    if let Some(bandwidth) = args.bandwidth {
+        report.bandwidth = bandwidth;
+    }
+    Ok(output::print(&report.to_string())?)
+}
+
+/// A file's tensors in the plan's terms.
+fn stored(gguf: &Gguf) -> Vec<Stored> {
+    let tensor = |t: &crate::gguf::Tensor| Stored {
+        name: t.name.clone(),
+        ne: t.ne.clone(),
+        ty: t.ty.name().to_owned(),
+        bytes: t.data.len() as u64,
+    };
+    gguf.tensors().iter().map(tensor).collect()
+}

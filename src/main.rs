@@ -1,0 +1,5 @@
+//! The `pantheon` command. All of it is in [`pantheon::cli`].
+
+fn main() -> std::process::ExitCode {
+    pantheon::cli::main()
+}
