@@ -320,6 +320,7 @@ fn faulty_templates_end_in_errors() {
         "{{ 1 + 'a' }}",
         "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
         endless,
+        "{% for i in range(90000) %}{{ \"a\" * 100000 }}{% endfor %}",
     ] {
         let template = ChatTemplate::new(source, &tokenizer).unwrap();
         assert!(matches!(render(&template, &chat), Err(ChatError::Render(_))), "{source}");

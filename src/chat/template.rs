@@ -167,8 +167,13 @@ impl ChatTemplate {
     }
 
     fn run(&self, name: &str, context: Value) -> Result<String, ChatError> {
-        let template = self.environment.get_template(name);
-        template.and_then(|template| template.render(context)).map_err(|error| {
+        let mut prompt = Capped(Vec::new());
+        let rendered = self
+            .environment
+            .get_template(name)
+            .and_then(|template| template.render_captured_to(context, &mut prompt).map(drop));
+        let text = rendered.map(|()| String::from_utf8_lossy(&prompt.0).into_owned());
+        text.map_err(|error| {
             let mut source: Option<&(dyn std::error::Error + 'static)> = Some(&error);
             while let Some(inner) = source {
                 if let Some(Refusal(sentence)) = inner.downcast_ref() {
@@ -178,6 +183,29 @@ impl ChatTemplate {
             }
             ChatError::Render(error.to_string())
         })
+    }
+}
+
+/// Collects a prompt and refuses what no context could hold: a file's template may print without end.
+struct Capped(Vec<u8>);
+
+impl Capped {
+    /// Most bytes of a prompt.
+    const MOST: usize = 64 << 20;
+}
+
+impl std::io::Write for Capped {
+    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+        if self.0.len() + text.len() > Self::MOST {
+            let most = Self::MOST >> 20;
+            return Err(std::io::Error::other(format!("the prompt exceeds {most} MiB")));
+        }
+        self.0.extend_from_slice(text);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 
