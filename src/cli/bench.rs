@@ -18,8 +18,6 @@ use crate::engine::{Engine, EngineOptions, Outputs, Run};
 use crate::memory::{Bytes, HostMemory};
 use crate::state::KvFormat;
 
-/// Most tokens of a sequence that an engine can be made for.
-const MOST: usize = 262_144;
 const EXAMPLES: &str = "\
 Examples:
   pantheon bench -m model.gguf
@@ -90,9 +88,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let gguf = args.model.open()?;
     let sequences = args.batch.0.iter().copied().max().unwrap_or(1);
     let longest = args.depth.saturating_add(args.n_prompt.max(args.n_gen.saturating_add(1)));
-    if longest > MOST {
+    let most = *EngineOptions::CTX.end();
+    if longest > most {
         return usage(format!(
-            "-d, -p and -n ask for {longest} tokens in a sequence; expected at most {MOST}"
+            "-d, -p and -n ask for {longest} tokens in a sequence; expected at most {most}"
         ));
     }
     let base = EngineOptions {

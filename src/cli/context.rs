@@ -3,18 +3,20 @@
 use std::ffi::OsStr;
 
 use super::{output, usage};
+use crate::engine::EngineOptions;
 use crate::gguf::Gguf;
 
 /// Environment variable with the default of `--ctx`.
 pub(super) const VARIABLE: &str = "QWEN35_MAX_SEQ";
 const DEFAULT: usize = 4096;
-const SMALLEST: usize = 16;
-const LARGEST: usize = 262_144;
+const SMALLEST: usize = *EngineOptions::CTX.start();
+const LARGEST: usize = *EngineOptions::CTX.end();
 
 /// The context to use for `gguf`. `flag` wins over the environment; 0 as a flag is the file's
 /// trained context. What is out of range is clamped, with a remark.
 ///
-/// # Errors If the variable is used and not a number.
+/// # Errors
+/// If the variable is used and not a number.
 pub(super) fn resolve(flag: Option<usize>, gguf: &Gguf) -> anyhow::Result<usize> {
     let (asked, source) = match flag {
         Some(0) => (trained(gguf)?, "the file's context_length"),

@@ -139,6 +139,46 @@ impl<'a> Routing<'a> {
             pairs: buf.plane(4 * (active + groups), pairs, 1),
         }
     }
+
+    /// Number of experts with work.
+    pub(crate) fn experts(&self) -> usize {
+        self.active.read(0)[0] as usize
+    }
+
+    /// The `i`-th expert with work, and that work.
+    pub(crate) fn group(&self, i: usize) -> (usize, Work<'a>) {
+        let &[expert, first, count] = self.groups.read(i) else {
+            unreachable!("a group is three values");
+        };
+        (expert as usize, Work::Routed(&self.pairs.read(0)[first as usize..][..count as usize]))
+    }
+}
+
+/// Who works on one expert's rows.
+#[derive(Clone, Copy)]
+pub(crate) enum Work<'a> {
+    /// The (column, rank) pairs that chose a routed expert.
+    Routed(&'a [u32]),
+    /// The shared expert: this many columns, all of them.
+    Shared(usize),
+}
+
+impl Work<'_> {
+    /// Number of vectors.
+    pub(crate) fn count(&self) -> usize {
+        match self {
+            Self::Routed(pairs) => pairs.len(),
+            Self::Shared(columns) => *columns,
+        }
+    }
+
+    /// Column and rank of the `i`-th vector, `used` experts per token; the shared expert's rank is last.
+    pub(crate) fn target(&self, i: usize, used: usize) -> (usize, usize) {
+        match self {
+            Self::Routed(pairs) => (pairs[i] as usize / used, pairs[i] as usize % used),
+            Self::Shared(_) => (i, used),
+        }
+    }
 }
 
 /// Everything a pass works on. Shared by the team; written through planes only.

@@ -7,9 +7,6 @@ use crate::gguf::Gguf;
 use crate::model::{Arena, Model, Shape};
 use crate::weights::{self, FileFacts, FileShape};
 
-/// Largest and smallest context, in tokens.
-const CTX: std::ops::RangeInclusive<usize> = 16..=262_144;
-
 /// A compiled-in model as a value: one row of the generated registry.
 pub struct Compiled {
     /// Its dimensions.
@@ -59,7 +56,7 @@ pub(super) fn load(gguf: &Gguf, options: &EngineOptions) -> Result<Loaded, LoadE
 
 fn check_options(options: &EngineOptions, arena: &Arena) -> Result<(), LoadError> {
     let checks = [
-        ("ctx", options.ctx, CTX),
+        ("ctx", options.ctx, EngineOptions::CTX),
         ("chunk", options.chunk, 1..=arena.max_columns),
         ("sequences", options.sequences, 1..=arena.max_columns),
         ("max_outputs", options.max_outputs, 1..=options.chunk),

@@ -35,6 +35,11 @@ pub struct EngineOptions {
     pub isa: Option<Isa>,
 }
 
+impl EngineOptions {
+    /// What [`EngineOptions::ctx`] can be, in tokens.
+    pub const CTX: std::ops::RangeInclusive<usize> = 16..=262_144;
+}
+
 impl Default for EngineOptions {
     fn default() -> Self {
         Self {

@@ -132,21 +132,6 @@ impl MoeWeights {
     }
 }
 
-/// Binds the `N` layers of one kind.
-///
-/// # Errors
-/// As the binding of one of them.
-///
-/// # Panics
-/// There are not `N` layers; generated code counts them.
-pub fn bind_layers<'a, T, const N: usize>(
-    layers: impl Iterator<Item = &'a LayerInfo>,
-    bind: impl Fn(&LayerInfo) -> Result<T, BindError>,
-) -> Result<[T; N], BindError> {
-    let bound = layers.map(bind).collect::<Result<Vec<T>, _>>()?;
-    Ok(bound.try_into().unwrap_or_else(|other: Vec<T>| panic!("{} layers of {N}", other.len())))
-}
-
 /// What executors ask of a generated weights struct.
 pub trait ModelWeights: Send + Sync + 'static {
     /// Embedding table, `[n_embd, n_vocab]`.

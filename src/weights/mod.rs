@@ -18,7 +18,7 @@ mod trunk;
 pub use bind::{Binder, Binding, Form, LayerSet};
 pub use error::{BindError, Problem};
 pub use facts::{FileFacts, RopeScaling};
-pub use layers::{AttnWeights, ExpertMatrix, GdnWeights, ModelWeights, MoeWeights, bind_layers};
+pub use layers::{AttnWeights, ExpertMatrix, GdnWeights, ModelWeights, MoeWeights};
 pub use matrix::{Matrix, Vector};
 pub use mismatch::{FieldDiff, ShapeMismatch, shape_fields};
 pub use shape::FileShape;

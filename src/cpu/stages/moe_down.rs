@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::{Pass, rows_of};
-use crate::cpu::context::{Context, Products};
+use crate::cpu::context::{Context, Products, Work};
 use crate::cpu::kernels::TILE;
 use crate::cpu::matmul::{Part, Parts, gather, multiply_tile, quantise, row_block};
 use crate::model::{LayerInfo, Model};
@@ -25,23 +25,20 @@ pub(super) fn run<M: Model>(pass: &mut Pass<'_, M>, layer: &LayerInfo) {
         }
     });
 
-    let active = cx.routing.active.read(0)[0] as usize;
+    let active = cx.routing.experts();
     let size = row_block(columns);
     let blocks = M::SHAPE.n_embd.div_ceil(size);
     let products = &mut pass.scratch.products;
     pass.worker.parallel((active + 1) * blocks, 1, |claim| {
         for item in claim {
             let (group, rows) = (item / blocks, rows_of(item % blocks, size, M::SHAPE.n_embd));
-            if group == active {
-                down_block(cx, &w.ffn_down_shexp, None, &rows, products);
-                continue;
-            }
-            let &[expert, first, count] = cx.routing.groups.read(group) else {
-                unreachable!("a group is three values");
+            let (matrix, work) = if group == active {
+                (&w.ffn_down_shexp, Work::Shared(columns))
+            } else {
+                let (expert, work) = cx.routing.group(group);
+                (&w.ffn_down_exps.experts[expert], work)
             };
-            let pairs = &cx.routing.pairs.read(0)[first as usize..][..count as usize];
-            let matrix = &w.ffn_down_exps.experts[expert as usize];
-            down_block(cx, matrix, Some(pairs), &rows, products);
+            down_block(cx, matrix, work, &rows, products);
         }
     });
 
@@ -64,16 +61,13 @@ fn part<M: Model>(column: usize, rank: usize) -> Part {
 fn down_block<M: Model>(
     cx: &Context<'_, M>,
     matrix: &Matrix,
-    pairs: Option<&[u32]>,
+    work: Work<'_>,
     rows: &Range<usize>,
     products: &mut Products,
 ) {
     let (n, used) = (M::SHAPE.n_embd, M::SHAPE.n_expert_used);
-    let count = pairs.map_or(cx.batch.columns.len(), <[u32]>::len);
-    let target = |i: usize| match pairs {
-        Some(pairs) => (pairs[i] as usize / used, pairs[i] as usize % used),
-        None => (i, used),
-    };
+    let count = work.count();
+    let target = |i| work.target(i, used);
     for start in (0..count).step_by(TILE) {
         let targets = (start..count.min(start + TILE)).map(target);
         let parts = Parts::new(targets.clone().map(|(column, rank)| part::<M>(column, rank)));

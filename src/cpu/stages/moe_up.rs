@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::{Pass, rows_of};
-use crate::cpu::context::Scratch;
+use crate::cpu::context::{Scratch, Work};
 use crate::cpu::kernels::TILE;
 use crate::cpu::matmul::{Part, Parts, Tile, gather, multiply_tile, row_block};
 use crate::model::{LayerInfo, Model};
@@ -16,14 +16,13 @@ use crate::weights::{Matrix, ModelWeights};
 struct Job<'a> {
     gate: &'a Matrix,
     up: &'a Matrix,
-    /// (column, rank) pairs; `None` is the shared expert, which every column uses.
-    pairs: Option<&'a [u32]>,
+    work: Work<'a>,
 }
 
 pub(super) fn run<M: Model>(pass: &mut Pass<'_, M>, layer: &LayerInfo) {
     let w = pass.cx.weights.moe(layer.index);
     let routing = pass.cx.routing;
-    let active = routing.active.read(0)[0] as usize;
+    let active = routing.experts();
     let size = row_block(pass.columns());
     let blocks = M::SHAPE.expert_ff.div_ceil(size);
     let shared_blocks = M::SHAPE.shared_ff.div_ceil(size);
@@ -31,16 +30,13 @@ pub(super) fn run<M: Model>(pass: &mut Pass<'_, M>, layer: &LayerInfo) {
     worker.parallel(active * blocks + shared_blocks, 1, |claim| {
         for item in claim {
             if item < active * blocks {
-                let &[expert, first, count] = routing.groups.read(item / blocks) else {
-                    unreachable!("a group is three values");
-                };
-                let pairs = &routing.pairs.read(0)[first as usize..][..count as usize];
-                let expert = expert as usize;
+                let (expert, work) = routing.group(item / blocks);
                 let (gate, up) = (&w.ffn_gate_exps.experts[expert], &w.ffn_up_exps.experts[expert]);
                 let rows = rows_of(item % blocks, size, M::SHAPE.expert_ff);
-                up_block(pass, &Job { gate, up, pairs: Some(pairs) }, &rows);
+                up_block(pass, &Job { gate, up, work }, &rows);
             } else {
-                let job = Job { gate: &w.ffn_gate_shexp, up: &w.ffn_up_shexp, pairs: None };
+                let work = Work::Shared(pass.columns());
+                let job = Job { gate: &w.ffn_gate_shexp, up: &w.ffn_up_shexp, work };
                 let block = item - active * blocks;
                 up_block(pass, &job, &rows_of(block, size, M::SHAPE.shared_ff));
             }
@@ -52,17 +48,14 @@ pub(super) fn run<M: Model>(pass: &mut Pass<'_, M>, layer: &LayerInfo) {
 fn up_block<M: Model>(pass: &mut Pass<'_, M>, job: &Job<'_>, rows: &Range<usize>) {
     let cx = pass.cx;
     let (n, used, columns) = (M::SHAPE.n_embd, M::SHAPE.n_expert_used, cx.batch.columns.len());
-    let count = job.pairs.map_or(columns, <[u32]>::len);
-    let target = |i: usize| match job.pairs {
-        Some(pairs) => (pairs[i] as usize / used, pairs[i] as usize % used),
-        None => (i, used),
-    };
+    let count = job.work.count();
+    let target = |i| job.work.target(i, used);
     let Scratch { products, gates, ups, .. } = &mut *pass.scratch;
     for start in (0..count).step_by(TILE) {
         let targets = (start..count.min(start + TILE)).map(target);
         let parts = Parts::new(targets.clone().map(|(column, _)| Part::whole(column, n)));
         // A lone column, and the shared expert's, are arranged already.
-        let tile = if job.pairs.is_none() || columns == 1 {
+        let tile = if matches!(job.work, Work::Shared(_)) || columns == 1 {
             Tile::Arranged(start / TILE, start..start + targets.len())
         } else {
             gather(cx, cx.planes.h, &parts, &[job.gate, job.up], &mut products.panels)
