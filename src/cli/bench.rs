@@ -157,7 +157,7 @@ impl Bench {
         self.deepen(k)?;
         let start = Instant::now();
         for _ in 0..n {
-            stop_if_asked()?;
+            interrupt::check()?;
             let tokens = self.tokens(k);
             let runs: Vec<Run<'_>> = tokens
                 .chunks(1)
@@ -181,18 +181,13 @@ impl Bench {
 
     fn prefill(&mut self, sequence: usize, tokens: &[u32]) -> anyhow::Result<()> {
         self.engine.prefill(sequence, tokens, |_| !interrupt::requested())?;
-        stop_if_asked()
+        Ok(interrupt::check()?)
     }
 
     fn tokens(&mut self, n: usize) -> Vec<u32> {
         let rows = u32::try_from(self.engine.shape().n_vocab).unwrap_or(u32::MAX);
         (0..n).map(|_| self.rng.random_range(0..rows)).collect()
     }
-}
-
-fn stop_if_asked() -> anyhow::Result<()> {
-    anyhow::ensure!(!interrupt::requested(), "interrupted");
-    Ok(())
 }
 
 fn report(

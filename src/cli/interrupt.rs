@@ -1,9 +1,11 @@
 //! Ctrl-C asks for the end; another one, a while after the first was not heeded, ends the program
-//! at once.
+//! at once. No half-written file stays either way.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{LazyLock, Once};
 use std::time::Instant;
+
+use super::partial;
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
 /// When the end was first asked for, in milliseconds since [`START`].
@@ -12,7 +14,7 @@ static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 static INSTALL: Once = Once::new();
 
 /// Exit code of a program that Ctrl-C ended, by convention 128 + SIGINT.
-const ENDED: i32 = 130;
+pub(super) const ENDED: u8 = 130;
 /// Signals this close together are one Ctrl-C: a wrapper may pass on what the terminal has sent
 /// already.
 const TOGETHER_MS: u64 = 300;
@@ -27,7 +29,8 @@ pub(super) fn listen() {
             if !REQUESTED.swap(true, Ordering::Relaxed) {
                 SINCE.store(now, Ordering::Relaxed);
             } else if now - SINCE.load(Ordering::Relaxed) > TOGETHER_MS {
-                std::process::exit(ENDED);
+                partial::discard_all();
+                std::process::exit(i32::from(ENDED));
             }
         });
     });
@@ -36,6 +39,16 @@ pub(super) fn listen() {
 /// Whether the end was asked for since [`clear`].
 pub(super) fn requested() -> bool {
     REQUESTED.load(Ordering::Relaxed)
+}
+
+/// Ctrl-C came before there was a result.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted; there is no result")]
+pub(super) struct Interrupted;
+
+/// An error if the end was asked for: for work whose parts are of no use.
+pub(super) fn check() -> Result<(), Interrupted> {
+    if requested() { Err(Interrupted) } else { Ok(()) }
 }
 
 /// Forgets a request.

@@ -8,7 +8,7 @@ use npyz::WriterBuilder;
 
 use super::args::{ComputeArgs, ModelArgs};
 use super::partial::Partial;
-use super::{load, output, tokens_file, usage};
+use super::{interrupt, load, output, tokens_file, usage};
 use crate::engine::{Engine, EngineOptions, Outputs, Run};
 use crate::state::KvFormat;
 
@@ -46,6 +46,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     if tokens.is_empty() {
         return usage(format!("{}: expected at least one token id", args.tokens.display()));
     }
+    interrupt::listen();
     let gguf = args.model.open()?;
     let chunk = args.chunk.unwrap_or_else(|| load::output_rows(&gguf, tokens.len()));
     let base = EngineOptions {
@@ -78,6 +79,7 @@ fn write(
         .with_context(problem)?;
     let bar = output::bar("logits", tokens.len());
     for part in tokens.chunks(chunk) {
+        interrupt::check()?;
         engine.step(&[Run { sequence: 0, tokens: part, outputs: Outputs::All }])?;
         for row in 0..part.len() {
             npy.extend(engine.logits(row).iter().copied()).with_context(problem)?;

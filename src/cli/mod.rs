@@ -1,6 +1,7 @@
 //! The command line: one file per command, results on stdout, everything else on stderr.
 //!
-//! Exit codes: 0 done (also when the reader of stdout went away), 1 failed, 2 used wrongly.
+//! Exit codes: 0 done (also when the reader of stdout went away), 1 failed, 2 used wrongly, 130
+//! ended by Ctrl-C before there was a result.
 
 mod answer;
 mod args;
@@ -37,6 +38,7 @@ use std::io;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use interrupt::Interrupted;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -114,6 +116,10 @@ pub fn main() -> ExitCode {
 fn report(error: &anyhow::Error) -> ExitCode {
     if is_broken_pipe(error) {
         return ExitCode::SUCCESS;
+    }
+    if let Some(interrupted) = error.downcast_ref::<Interrupted>() {
+        output::note(format_args!("{interrupted}"));
+        return ExitCode::from(interrupt::ENDED);
     }
     output::note(format_args!("error: {}", chain(error)));
     ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })

@@ -2,8 +2,24 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context;
+
+/// The temporary names in use.
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes all files that are not complete, for a program that ends at once.
+pub(super) fn discard_all() {
+    for temporary in unfinished().drain(..) {
+        // Nothing more can be done about a file that cannot be removed.
+        let _ = std::fs::remove_file(temporary);
+    }
+}
 
 /// A file being written. Dropped before [`Partial::keep`] it leaves nothing behind.
 pub(super) struct Partial {
@@ -34,6 +50,7 @@ impl Partial {
         name.push(format!(".{}.partial", std::process::id()));
         let temporary = target.with_file_name(name);
         let file = File::create(&temporary).with_context(problem)?;
+        unfinished().push(temporary.clone());
         Ok(Self { file, temporary: Some(temporary), target })
     }
 
@@ -51,6 +68,7 @@ impl Partial {
     pub(super) fn keep(mut self) -> anyhow::Result<()> {
         let Some(temporary) = &self.temporary else { return Ok(()) };
         std::fs::rename(temporary, &self.target).with_context(|| self.problem())?;
+        unfinished().retain(|other| other != temporary);
         self.temporary = None;
         Ok(())
     }
@@ -59,7 +77,7 @@ impl Partial {
 impl Drop for Partial {
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
-            // Nothing more can be done about a file that cannot be removed.
+            unfinished().retain(|other| other != temporary);
             let _ = std::fs::remove_file(temporary);
         }
     }

@@ -10,7 +10,7 @@ use std::time::Instant;
 use serde::Serialize;
 
 use super::args::{ComputeArgs, ModelArgs, PreArgs};
-use super::{load, output, tokens_file, usage};
+use super::{interrupt, load, output, tokens_file, usage};
 use crate::engine::{Engine, EngineOptions, Outputs, Run};
 use crate::state::KvFormat;
 use crate::tokenizer::Parse;
@@ -68,6 +68,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         return usage("--chunks 0: nothing to measure; give a positive number, or -1 for all");
     }
     let text = tokens_file::read_text(&args.file)?;
+    interrupt::listen();
     let gguf = args.model.open()?;
     let tokens = load::tokenizer(&gguf, &args.pre)?.encode(&text, Parse::UserDefined)?;
     // llama-perplexity refuses less than two chunks as well.
@@ -137,10 +138,12 @@ fn score_chunk(
     let (unscored, scored) = chunk[..chunk.len() - 1].split_at(first);
     engine.reset(0);
     for tokens in unscored.chunks(step) {
+        interrupt::check()?;
         engine.step(&[Run { sequence: 0, tokens, outputs: Outputs::None }])?;
     }
     let mut next = &chunk[first + 1..];
     for tokens in scored.chunks(step) {
+        interrupt::check()?;
         engine.step(&[Run { sequence: 0, tokens, outputs: Outputs::All }])?;
         let (targets, rest) = next.split_at(tokens.len());
         for (row, &target) in targets.iter().enumerate() {

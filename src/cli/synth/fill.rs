@@ -64,17 +64,18 @@ impl Source {
         }
     }
 
-    /// Writes the tensor, with `threads` threads at work.
+    /// Writes the tensor, with `threads` threads at work. `progress` gets the size of each block and
+    /// may end the work with an error.
     pub(super) fn write(
         &self,
         threads: usize,
         out: &mut dyn Write,
-        mut progress: impl FnMut(usize),
+        mut progress: impl FnMut(usize) -> io::Result<()>,
     ) -> io::Result<()> {
         let blocks = self.blocks();
         if blocks == 1 {
             let block = self.block(0);
-            progress(block.len());
+            progress(block.len())?;
             return out.write_all(&block);
         }
         std::thread::scope(|scope| {
@@ -96,7 +97,7 @@ impl Source {
                     .recv()
                     .map_err(|_| io::Error::other("a thread that makes random data ended early"))?;
                 out.write_all(&block)?;
-                progress(block.len());
+                progress(block.len())?;
             }
             Ok(())
         })
@@ -133,7 +134,11 @@ mod tests {
         let bytes = |seed, threads| {
             let mut out = Vec::new();
             let mut counted = 0;
-            source(seed).write(threads, &mut out, |n| counted += n).unwrap();
+            let mut count = |n| {
+                counted += n;
+                Ok(())
+            };
+            source(seed).write(threads, &mut out, &mut count).unwrap();
             assert_eq!((out.len(), counted), (30_001 * 102, 30_001 * 102));
             out
         };
@@ -155,7 +160,7 @@ mod tests {
         }
         let (ty, fill) = (GgmlType::F32, Fill::Ones);
         let source = Source { ty, fill, k: 1024, rows: 20_000, seed: 0 };
-        let error = source.write(2, &mut Full, |_| ()).unwrap_err();
+        let error = source.write(2, &mut Full, |_| Ok(())).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     }
 }

@@ -5,7 +5,7 @@ mod header;
 mod tensors;
 mod vocabulary;
 
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use pantheon_codegen::mix::{self, Mix};
 use pantheon_codegen::plan::Stored;
 
 use super::partial::Partial;
-use super::{models, output, usage};
+use super::{interrupt, models, output, usage};
 use crate::cpu;
 use crate::gguf::{TensorInfo, Writer};
 use crate::memory::Bytes;
@@ -88,9 +88,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         );
     }
     let mix = mix::lookup(&args.quant).unwrap_or_else(|| unreachable!("checked by the parser"));
+    interrupt::listen();
     let start = Instant::now();
     let partial = Partial::create(&args.out)?;
-    let bytes = write(args, &model, mix, &partial).with_context(|| partial.problem())?;
+    let written = write(args, &model, mix, &partial);
+    // Says more than the error that it led to.
+    interrupt::check()?;
+    let bytes = written.with_context(|| partial.problem())?;
     partial.keep()?;
     let rate = bytes as f64 / start.elapsed().as_secs_f64();
     output::note(format_args!(
@@ -120,7 +124,10 @@ fn write(args: &Args, model: &ModelSpec, mix: &Mix, partial: &Partial) -> anyhow
     let mut out = BufWriter::with_capacity(1 << 16, partial.file());
     let written = writer.write(&mut out, |tensor, out| {
         let (fill, seed) = sources.next().unwrap_or((Fill::Ones, 0));
-        source(tensor, fill, seed).write(threads, out, |n| bar.inc(n as u64))
+        source(tensor, fill, seed).write(threads, out, |n| {
+            bar.inc(n as u64);
+            interrupt::check().map_err(io::Error::other)
+        })
     })?;
     out.flush()?;
     Ok(written)
