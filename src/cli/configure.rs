@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use pantheon_codegen::{ModelSpec, spec, to_toml_entry};
 
+use super::shape_match::compiled_shapes;
 use super::{mix, models, output, partial, usage};
 use crate::gguf::Gguf;
 use crate::weights::FileShape;
@@ -29,7 +30,7 @@ pub(super) struct Args {
     file: PathBuf,
 
     /// Name of the model: a-z, 0-9, `-` and `.` [default: made from the file's own name]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = model_name)]
     name: Option<String>,
 
     /// Add the entry to the list of models
@@ -52,16 +53,17 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     if !args.write {
         check(&model)?;
         output::print(&to_toml_entry(&model))?;
-        output::note(format_args!("this entry is not in {LIST} yet: --write adds it"));
+        // Without a list in reach there is still an entry to print.
+        let known = List::open(None).ok().and_then(|list| list.known(&model));
+        let note = compiled_in(&file)
+            .or(known)
+            .unwrap_or_else(|| format!("this entry is not in {LIST}: --write adds it"));
+        output::note(format_args!("{note}"));
         return Ok(());
     }
     let list = List::open(args.into.as_deref())?;
-    if let Some(twin) = list.twin(&model) {
-        output::note(format_args!(
-            "{} has this shape already, as {twin}: nothing to write; {}",
-            list.path.display(),
-            list.next_command()
-        ));
+    if let Some(known) = list.known(&model) {
+        output::note(format_args!("{known}"));
         return Ok(());
     }
     if list.models.iter().any(|other| other.name == model.name) {
@@ -86,18 +88,33 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
+fn model_name(text: &str) -> Result<String, String> {
+    match spec::is_name(text) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("expected {}", spec::NAME_RULE)),
+    }
+}
+
 /// Whether the program can be specialised for the shape: the rules are those of `model.toml`.
 fn check(model: &ModelSpec) -> anyhow::Result<()> {
     spec::parse(&to_toml_entry(model), "the file's shape")
         .map(|_| ())
-        .context("the program cannot be specialised for this file (--name gives it another name)")
+        .context("the program cannot be specialised for this file")
 }
 
-/// A name from `general.name`, else from the file's name.
+/// Says under which name this program has the file's shape, if it has.
+fn compiled_in(file: &FileShape) -> Option<String> {
+    let compiled = compiled_shapes();
+    let name = compiled.iter().find(|shape| file.diff(shape).is_empty())?.name;
+    Some(format!("this shape is compiled in already, as {name}: nothing to do"))
+}
+
+/// A name from `general.name`, else from the file's name, where they can be names.
 fn name_of(gguf: &Gguf, path: &Path) -> String {
     let stated = gguf.str("general.name").ok().flatten().map(plain_name);
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    stated.filter(|name| !name.is_empty()).unwrap_or_else(|| plain_name(&stem))
+    let names = stated.into_iter().chain([plain_name(&stem)]);
+    names.into_iter().find(|name| spec::is_name(name)).unwrap_or_else(|| "model".to_owned())
 }
 
 /// Lower case, everything that is no letter, digit or dot a single dash; begins with a letter.
@@ -138,11 +155,13 @@ impl List {
         Ok(Self { path, text, models, is_default })
     }
 
-    /// The model of the same shape.
-    fn twin(&self, model: &ModelSpec) -> Option<&str> {
+    /// Says under which name the list has the model's shape, if it has.
+    fn known(&self, model: &ModelSpec) -> Option<String> {
         let shape = models::shape_of(model);
-        let twin = self.models.iter().find(|other| models::shape_of(other) == shape);
-        twin.map(|twin| twin.name.as_str())
+        let twin = self.models.iter().find(|other| models::shape_of(other) == shape)?;
+        let (list, next) = (self.path.display(), self.next_command());
+        let name = &twin.name;
+        Some(format!("{list} has this shape already, as {name}: nothing to write; {next}"))
     }
 
     /// The name with the first number behind it that no model has.

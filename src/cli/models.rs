@@ -93,6 +93,8 @@ pub(super) fn spec_of(shape: &Shape, name: &str) -> ModelSpec {
 mod tests {
     use super::*;
     use crate::generated::REGISTRY;
+    use crate::weights::shape_fields;
+    use std::collections::BTreeSet;
 
     #[test]
     fn the_built_in_list_is_what_is_compiled_in() {
@@ -100,6 +102,16 @@ mod tests {
         let compiled: Vec<Shape> =
             REGISTRY.iter().map(|entry| Shape { name: "", ..entry.shape }).collect();
         assert_eq!(listed, compiled);
+    }
+
+    #[test]
+    fn dimensions_are_called_alike_in_lists_and_in_messages() {
+        let model = &list(None).unwrap()[0];
+        let text = pantheon_codegen::to_toml_entry(model);
+        let keys = text.lines().filter_map(|line| line.split_once(" = "));
+        let keys: BTreeSet<&str> = keys.map(|(key, _)| key.trim()).collect();
+        let fields = shape_fields(&shape_of(model)).into_iter().map(|(key, _)| key);
+        assert_eq!(fields.chain(["name", "reference_mix"]).collect::<BTreeSet<_>>(), keys);
     }
 
     #[test]

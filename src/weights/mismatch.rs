@@ -8,7 +8,7 @@ use crate::model::Shape;
 /// A field in which a file differs from a compiled-in model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldDiff {
-    /// Name of the field of [`Shape`].
+    /// Key of the dimension in `model.toml`: that of the file, without the architecture's prefix.
     pub field: &'static str,
     /// The file's value.
     pub file: String,
@@ -16,35 +16,35 @@ pub struct FieldDiff {
     pub compiled: String,
 }
 
-/// Names and values of a shape's fields, in the order of their declaration, without its name.
+/// A shape's dimensions by their keys in `model.toml`, in the order of their declaration.
 pub fn shape_fields(shape: &Shape) -> Vec<(&'static str, String)> {
     // Taken apart field by field, so that a new field cannot be forgotten here.
     macro_rules! fields {
-        ($($field:ident),*) => {{
+        ($($key:literal: $field:ident),*,) => {{
             let Shape { name: _, $($field),* } = shape;
-            vec![$((stringify!($field), format!("{:?}", $field))),*]
+            vec![$(($key, format!("{:?}", $field))),*]
         }};
     }
     fields![
-        n_layer,
-        full_attention_interval,
-        n_embd,
-        n_vocab,
-        n_head,
-        n_head_kv,
-        head_dim,
-        rope_dim,
-        rope_sections,
-        rope_base,
-        rms_eps,
-        n_expert,
-        n_expert_used,
-        expert_ff,
-        shared_ff,
-        gdn_k_heads,
-        gdn_v_heads,
-        gdn_head_dim,
-        conv_taps
+        "block_count": n_layer,
+        "full_attention_interval": full_attention_interval,
+        "embedding_length": n_embd,
+        "vocab_size": n_vocab,
+        "attention.head_count": n_head,
+        "attention.head_count_kv": n_head_kv,
+        "attention.key_length": head_dim,
+        "rope.dimension_count": rope_dim,
+        "rope.dimension_sections": rope_sections,
+        "rope.freq_base": rope_base,
+        "attention.layer_norm_rms_epsilon": rms_eps,
+        "expert_count": n_expert,
+        "expert_used_count": n_expert_used,
+        "expert_feed_forward_length": expert_ff,
+        "expert_shared_feed_forward_length": shared_ff,
+        "ssm.group_count": gdn_k_heads,
+        "ssm.time_step_rank": gdn_v_heads,
+        "ssm.state_size": gdn_head_dim,
+        "ssm.conv_kernel": conv_taps,
     ]
 }
 

@@ -246,9 +246,9 @@ fn a_shape_not_compiled_in_says_what_differs_and_what_to_do() {
     says(&text, &["my models/x.gguf: no model of this shape is compiled in."]);
     says(
         &text,
-        &["The nearest, small, differs in:\n  rope_base: file 1000000.0, compiled 10000000.0"],
+        &["The nearest, small, differs in:\n  rope.freq_base: file 1000000.0, compiled 10000000.0"],
     );
-    says(&text, &["n_expert_used: file 3, compiled 2", "near differs in 3 fields"]);
+    says(&text, &["expert_used_count: file 3, compiled 2", "near differs in 3 fields"]);
     says(&text, &["far differs in 5 fields", "announces 41 layers"]);
     says(&text, &["pantheon configure 'my models/x.gguf' --write\n  cargo build --release"]);
     let tied = choose("./x.gguf", &[near, Shape { name: "twin", ..near }]);

@@ -10,6 +10,7 @@ mod validate;
 mod write;
 
 pub use error::{Problem, SpecErrors};
+pub use validate::{NAME_RULE, is_name};
 pub use write::to_toml_entry;
 
 use crate::family::{Dim, LayerKind, Stage};

@@ -17,6 +17,20 @@ const BLOCK: u64 = 32;
 const RESERVED: [&str; 9] =
     ["Arena", "BindError", "Binder", "Binding", "LayerInfo", "Model", "Shape", "Stages", "Weights"];
 
+/// What a model can be called, in words.
+pub const NAME_RULE: &str =
+    "1 to 64 of a-z, 0-9, `-` and `.`, a letter first, no word of Rust or of the engine";
+
+/// Whether a model can be called that: the name of an entry is a module, a folder and a type.
+pub fn is_name(name: &str) -> bool {
+    let allowed = |c: char| matches!(c, 'a'..='z' | '0'..='9' | '-' | '.');
+    name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.chars().all(allowed)
+        && name.len() <= 64
+        && syn::parse_str::<syn::Ident>(&names::module(name)).is_ok()
+        && !RESERVED.contains(&names::unit_type(name).as_str())
+}
+
 /// Checks all entries and turns those without problems into specs.
 pub(super) fn all(entries: &[Entry], problems: &mut Vec<Problem>) -> Vec<ModelSpec> {
     let mut specs = Vec::new();
@@ -83,19 +97,11 @@ impl Check<'_> {
         values.try_into().ok()
     }
 
-    /// A name is a module, a folder and a type.
+    /// A name is possible, and no other entry's.
     fn name(&mut self, before: &[Entry]) {
         let Some(name) = self.entry.text("name") else { return };
         let module = names::module(name);
-        let allowed = |c: char| matches!(c, 'a'..='z' | '0'..='9' | '-' | '.');
-        let fits = name.starts_with(|c: char| c.is_ascii_lowercase())
-            && name.chars().all(allowed)
-            && name.len() <= 64
-            && syn::parse_str::<syn::Ident>(&module).is_ok()
-            && !RESERVED.contains(&names::unit_type(name).as_str());
-        let rule =
-            "1 to 64 of a-z, 0-9, `-` and `.`, a letter first, no word of Rust or of the engine";
-        self.need(fits, "name", rule.to_owned(), format_args!("{name:?}"));
+        self.need(is_name(name), "name", NAME_RULE.to_owned(), format_args!("{name:?}"));
         let same = |other: &&Entry| other.text("name").is_some_and(|n| names::module(n) == module);
         if let Some(other) = before.iter().find(same) {
             let rule = format!("a name whose module {module} is not that of line {}", other.line);
