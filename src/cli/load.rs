@@ -2,7 +2,7 @@
 
 use super::args::{ComputeArgs, ModelArgs, PreArgs};
 use super::{demo, output, usage};
-use crate::engine::{Engine, EngineOptions, LoadError};
+use crate::engine::{Engine, EngineOptions, LoadError, MemoryUse};
 use crate::gguf::Gguf;
 use crate::memory::{Bytes, HostMemory};
 use crate::state::KvFormat;
@@ -39,16 +39,26 @@ impl ComputeArgs {
 /// The tokenizer of `gguf`; its remarks go to stderr.
 pub(super) fn tokenizer(gguf: &Gguf, pre: &PreArgs) -> anyhow::Result<Tokenizer> {
     let tokenizer = Tokenizer::from_gguf(gguf, pre.pre.as_deref())?;
+    const TYPES: &str = "tokenizer.ggml.token_type";
+    if gguf.get(TYPES).is_none() {
+        output::note(format_args!(
+            "warning: no `{TYPES}`: all tokens but those that end an answer are taken for text"
+        ));
+    }
     warn(tokenizer.warnings());
     Ok(tokenizer)
 }
 
 /// Loads the engine; its remarks go to stderr.
 pub(super) fn engine(gguf: Gguf, options: &EngineOptions) -> anyhow::Result<Engine> {
-    let spinner = output::spinner("loading");
     let is_demo = gguf.name() == demo::NAME;
-    let loaded = Engine::load(gguf, options);
-    spinner.finish_and_clear();
+    let loaded = Engine::needs(&gguf, options).and_then(|needed| {
+        warn_of_paging(&needed);
+        let spinner = output::spinner("loading");
+        let loaded = Engine::load(gguf, options);
+        spinner.finish_and_clear();
+        loaded
+    });
     let engine = match loaded {
         Err(LoadError::Option { option, found, expected }) => {
             let flag = if option == "sequences" { "batch" } else { option };
@@ -60,7 +70,6 @@ pub(super) fn engine(gguf: Gguf, options: &EngineOptions) -> anyhow::Result<Engi
         loaded => loaded?,
     };
     warn(engine.warnings());
-    warn_of_paging(&engine);
     Ok(engine)
 }
 
@@ -83,21 +92,21 @@ fn warn(warnings: &[String]) {
     }
 }
 
-fn warn_of_paging(engine: &Engine) {
-    let used = engine.memory();
-    let needed = used.weights + used.kv + used.states + used.arena;
+fn warn_of_paging(needed: &MemoryUse) {
+    let MemoryUse { weights, kv, states, arena } = *needed;
+    let total = weights + kv + states + arena;
     let host = HostMemory::read();
     // What is already resident has been counted as used.
     let free = host.free().map(|free| free + host.resident.unwrap_or(0));
-    if let Some(free) = free.filter(|free| *free < needed) {
+    if let Some(free) = free.filter(|free| *free < total) {
         output::note(format_args!(
             "warning: the model needs {} (weights {}, KV {}, states {}, buffers {}), {} is free: \
              weights will be read from disk again and again; a smaller --ctx or file helps",
-            Bytes(needed),
-            Bytes(used.weights),
-            Bytes(used.kv),
-            Bytes(used.states),
-            Bytes(used.arena),
+            Bytes(total),
+            Bytes(weights),
+            Bytes(kv),
+            Bytes(states),
+            Bytes(arena),
             Bytes(free)
         ));
     }

@@ -131,6 +131,14 @@ impl Engine {
         })
     }
 
+    /// About what an engine will hold: to be known before it is loaded, since loading takes it.
+    ///
+    /// # Errors
+    /// As [`Engine::load`], as far as header and options tell.
+    pub fn needs(gguf: &Gguf, options: &EngineOptions) -> Result<MemoryUse, LoadError> {
+        compiled::needs(gguf, options)
+    }
+
     /// What is odd about the file but can be lived with.
     pub fn warnings(&self) -> &[String] {
         &self.warnings

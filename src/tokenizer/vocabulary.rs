@@ -62,9 +62,14 @@ impl Vocabulary {
         for key in SPECIAL_KEYS {
             special_ids.extend(gguf.u64(key)?.map(|id| (key, id)));
         }
+        let tokens: Vec<String> = strings("tokenizer.ggml.tokens", "the token texts")?;
+        let types = gguf.i32_list("tokenizer.ggml.token_type")?;
+        if let Some(types) = types.as_ref().filter(|types| types.len() != tokens.len()) {
+            return Err(TokenizerError::TypeCount { tokens: tokens.len(), types: types.len() });
+        }
         Ok(Vocabulary {
-            tokens: strings("tokenizer.ggml.tokens", "the token texts")?,
-            types: gguf.i32_list("tokenizer.ggml.token_type")?.unwrap_or_default(),
+            tokens,
+            types: types.unwrap_or_default(),
             merges: strings("tokenizer.ggml.merges", "the merges of a byte-level BPE")?,
             pre: gguf.str("tokenizer.ggml.pre")?.map(str::to_owned),
             special_ids,

@@ -22,6 +22,7 @@ pub use layers::{AttnWeights, ExpertMatrix, GdnWeights, ModelWeights, MoeWeights
 pub use matrix::{Matrix, Vector};
 pub use mismatch::{FieldDiff, ShapeMismatch, shape_fields};
 pub use shape::FileShape;
+pub(crate) use trunk::trunk_bytes;
 
 use crate::gguf::Gguf;
 use crate::model::Model;

@@ -81,7 +81,7 @@ fn left_over(binder: &Binder<'_>, n_layer: usize) -> Option<String> {
 
 /// Whether a tensor is meant for the language model's trunk. Vision and projector tensors, draft
 /// blocks and the scales of quantised activations are not.
-fn belongs(name: &str, n_layer: usize) -> bool {
+pub(super) fn belongs(name: &str, n_layer: usize) -> bool {
     let foreign = ["v.", "mm.", "mtp."].iter().any(|start| name.starts_with(start));
     !foreign && !name.ends_with(".input_scale") && block(name).is_none_or(|i| i < n_layer)
 }

@@ -1,6 +1,6 @@
 //! Which kind of file it is, and how many trunk layers it really has.
 
-use super::sanity::block;
+use super::sanity::{belongs, block};
 use crate::gguf::{Gguf, GgufError};
 
 /// The architecture this program runs.
@@ -70,6 +70,12 @@ pub(super) fn check_head_order(gguf: &Gguf) -> Result<Option<String>, GgufError>
          writes nonsense, convert the model again with a current llama.cpp"
             .to_owned()
     }))
+}
+
+/// Bytes of the tensors that are meant for a trunk of `n_layer` layers, as far as names tell.
+pub(crate) fn trunk_bytes(gguf: &Gguf, n_layer: usize) -> u64 {
+    let meant = gguf.tensors().iter().filter(|tensor| belongs(&tensor.name, n_layer));
+    meant.map(|tensor| tensor.data.len() as u64).sum()
 }
 
 /// What the file's blocks are.

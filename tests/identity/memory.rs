@@ -1,6 +1,6 @@
 //! What memory held before, the ring that wraps, and the storage of keys and values.
 
-use pantheon::engine::EngineOptions;
+use pantheon::engine::{Engine, EngineOptions};
 use pantheon::state::KvFormat;
 
 use crate::cases;
@@ -20,6 +20,21 @@ fn a_reset_sequence_starts_anew() {
         engine.reset(0);
         assert_eq!(engine.position(0), 0);
         assert_same(case.name, &expected, &run::logits(&mut engine, 0, &second, 32));
+    }
+}
+
+#[test]
+fn what_an_engine_holds_is_known_before_it_is_loaded() {
+    for case in cases() {
+        for sequences in [1, 3] {
+            let options = EngineOptions { sequences, ..case.options.clone() };
+            let needed = Engine::needs(&case.gguf, &options).unwrap();
+            let held = run::engine(&case.gguf, &options).memory();
+            assert_eq!((needed.kv, needed.states), (held.kv, held.states), "{}", case.name);
+            assert_eq!(needed.weights, held.weights, "{}", case.name);
+            // Small buffers are left out.
+            assert!(needed.arena <= held.arena && needed.arena > held.arena / 10 * 9);
+        }
     }
 }
 
