@@ -155,6 +155,8 @@ fn parameters_out_of_range_are_named() {
         ("presence_penalty", SamplerParams { presence_penalty: 2.5, ..neutral.clone() }),
         ("frequency_penalty", SamplerParams { frequency_penalty: -3.0, ..neutral.clone() }),
         ("repeat_penalty", SamplerParams { repeat_penalty: 0.0, ..neutral.clone() }),
+        ("repeat_penalty", SamplerParams { repeat_penalty: 1e-38, ..neutral.clone() }),
+        ("repeat_penalty", SamplerParams { repeat_penalty: f32::INFINITY, ..neutral.clone() }),
     ];
     for (name, params) in bad {
         let error = Sampler::new(params, LogitMask::from_ids(4, &[], &[])).unwrap_err().to_string();

@@ -11,7 +11,7 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use serde_json::{Map, Value as Json, json};
 
-use super::args::{ComputeArgs, ModelArgs};
+use super::args::{ComputeArgs, ModelArgs, whole};
 use super::table::Facts;
 use super::{interrupt, load, output, usage};
 use crate::engine::{Engine, EngineOptions, Outputs, Run};
@@ -34,23 +34,23 @@ pub(super) struct Args {
     compute: ComputeArgs,
 
     /// Tokens of the prompt; 0 leaves the measurement out
-    #[arg(short = 'p', long, value_name = "N", default_value_t = 512)]
+    #[arg(short = 'p', long, value_name = "N", default_value_t = 512, value_parser = whole(0..))]
     n_prompt: usize,
 
     /// Tokens to generate; 0 leaves the measurement out
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 64)]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 64, value_parser = whole(0..))]
     n_gen: usize,
 
     /// Tokens that are in every sequence already
-    #[arg(short, long, value_name = "N", default_value_t = 0)]
+    #[arg(short, long, value_name = "N", default_value_t = 0, value_parser = whole(0..))]
     depth: usize,
 
     /// Numbers of sequences that generate at once, such as 1,2,4,8,16
     #[arg(long, value_name = "LIST", default_value = "")]
     batch: Batches,
 
-    /// Runs of each measurement
-    #[arg(short, long, value_name = "N", default_value_t = 3)]
+    /// Runs of each measurement, up to 1000
+    #[arg(short, long, value_name = "N", default_value_t = 3, value_parser = whole(1..=1000))]
     runs: usize,
 
     /// Print one JSON object
@@ -75,13 +75,10 @@ impl FromStr for Batches {
     }
 }
 
-/// Tokens of one step unless a prompt needs fewer.
+/// Most tokens of one step, and so most sequences.
 const CHUNK: usize = 512;
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    if args.runs == 0 {
-        return usage("-r 0: expected at least one run");
-    }
     if args.n_prompt == 0 && args.n_gen == 0 {
         return usage("-p 0 -n 0: nothing to measure");
     }
@@ -97,7 +94,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let base = EngineOptions {
         ctx: longest.max(16),
         sequences,
-        chunk: CHUNK.max(sequences),
+        chunk: CHUNK,
         max_outputs: sequences,
         ..EngineOptions::default()
     };

@@ -13,7 +13,7 @@ const SMALLEST: usize = *EngineOptions::CTX.start();
 const LARGEST: usize = *EngineOptions::CTX.end();
 
 /// The context to use for `gguf`. `flag` wins over the environment; 0 as a flag is the file's
-/// trained context. What is out of range is clamped, with a remark.
+/// trained context; an empty variable is none. What is out of range is clamped, with a remark.
 ///
 /// # Errors
 /// If the variable is used and not a number.
@@ -22,8 +22,8 @@ pub(super) fn resolve(flag: Option<usize>, gguf: &Gguf) -> anyhow::Result<usize>
         Some(0) => (trained(gguf)?, "the file's context_length"),
         Some(asked) => (asked, "--ctx"),
         None => match std::env::var_os(VARIABLE) {
-            Some(value) => (parse(&value)?, VARIABLE),
-            None => (DEFAULT, "the default"),
+            Some(value) if !value.is_empty() => (parse(&value)?, VARIABLE),
+            _ => (DEFAULT, "the default"),
         },
     };
     let used = asked.clamp(SMALLEST, LARGEST);

@@ -16,7 +16,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     /// Token ids, or a JSON list of them; `-` reads stdin
-    #[arg(value_name = "IDS|-", required = true)]
+    #[arg(value_name = "IDS|-", required = true, allow_negative_numbers = true)]
     ids: Vec<String>,
 
     #[command(flatten)]

@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde_json::json;
 
 use super::answer::{self, Answer, Limit, Reasoning, Rules};
-use super::args::{ComputeArgs, ModelArgs, OnOff, PreArgs, SamplingArgs};
+use super::args::{ComputeArgs, ModelArgs, OnOff, PreArgs, SamplingArgs, whole};
 use super::prompt::{self, Prompt};
 use super::screen::Screen;
 use super::session::Session;
@@ -29,7 +29,8 @@ Examples:
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// The prompt; `-` reads stdin to its end
+    /// The prompt; `-` reads stdin to its end. One that looks like an option, such as `-v is`,
+    /// goes behind `--`
     #[arg(value_name = "PROMPT|-", conflicts_with_all = ["file", "tokens"])]
     prompt: Option<String>,
 
@@ -45,13 +46,12 @@ pub(super) struct Args {
     tokens: Option<PathBuf>,
 
     /// Tokens to generate; -1: no limit, -2: until the context is full
-    #[arg(short, long, value_name = "N", default_value = "-2", allow_negative_numbers = true)]
-    #[arg(visible_alias = "predict")]
+    #[arg(short, long, value_name = "N", default_value = "-2", visible_alias = "predict")]
     n_predict: Limit,
 
     /// Tokens to look back on; 0: as many as the model was trained for [default: $QWEN35_MAX_SEQ,
     /// else 4096]
-    #[arg(short, long, value_name = "N", visible_alias = "ctx-size")]
+    #[arg(short, long, value_name = "N", visible_alias = "ctx-size", value_parser = whole(0..))]
     ctx: Option<usize>,
 
     /// Do not use the file's chat template: the model continues the prompt

@@ -5,9 +5,11 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use npyz::WriterBuilder;
+use pantheon_codegen::plan::MAX_COLUMNS;
 
-use super::args::{ComputeArgs, ModelArgs};
+use super::args::{ComputeArgs, ModelArgs, whole};
 use super::partial::Partial;
+use super::tokens_file::shown;
 use super::{interrupt, load, output, tokens_file, usage};
 use crate::engine::{Engine, EngineOptions, Outputs, Run};
 use crate::state::KvFormat;
@@ -35,16 +37,21 @@ pub(super) struct Args {
     #[command(flatten)]
     compute: ComputeArgs,
 
-    /// Tokens computed in one step [default: as many as memory allows]. The result is the same for
-    /// any number
-    #[arg(long, value_name = "N")]
+    /// Tokens computed in one step, 1 to 512 [default: as many as memory allows]. The result is the
+    /// same for any number
+    #[arg(long, value_name = "N", value_parser = whole(1..=MAX_COLUMNS))]
     chunk: Option<usize>,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let tokens = tokens_file::read_ids(&args.tokens)?;
     if tokens.is_empty() {
-        return usage(format!("{}: expected at least one token id", args.tokens.display()));
+        return usage(format!("{}: expected at least one token id", shown(&args.tokens)));
+    }
+    let most = *EngineOptions::CTX.end();
+    if tokens.len() > most {
+        let (file, found) = (shown(&args.tokens), tokens.len());
+        return usage(format!("{file}: expected at most {most} token ids, found {found}"));
     }
     interrupt::listen();
     let gguf = args.model.open()?;

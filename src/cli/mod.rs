@@ -34,10 +34,12 @@ mod table;
 mod tokenize;
 mod tokens_file;
 
+use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue};
+use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 use interrupt::Interrupted;
 
 const EXAMPLES: &str = "\
@@ -105,9 +107,51 @@ fn usage<T>(message: impl Into<String>) -> anyhow::Result<T> {
     Err(Usage(message.into()).into())
 }
 
+/// The command line: as with getopt, an option takes the word behind it whatever that begins with,
+/// so that a negative number is judged by the option's own rule. `dashed`: whether the prompt may
+/// begin with a dash.
+fn command(dashed: bool) -> clap::Command {
+    let value = |arg: Arg| match arg.is_positional() || !arg.get_action().takes_values() {
+        true => arg,
+        false => arg.allow_hyphen_values(true),
+    };
+    let prompt = |prompt: Arg| prompt.allow_hyphen_values(dashed);
+    Cli::command()
+        .mut_subcommands(|command| command.mut_args(value))
+        .mut_subcommand("generate", |generate| generate.mut_arg("prompt", prompt))
+}
+
+/// Reads a command line. A prompt may begin with a dash if it cannot be taken for an option.
+fn parse(words: &[OsString]) -> Result<Cli, clap::Error> {
+    let read = |dashed| {
+        let mut matches = command(dashed).try_get_matches_from(words)?;
+        Cli::from_arg_matches_mut(&mut matches)
+    };
+    match read(false) {
+        Err(error) if is_dashed_text(unexpected(&error)) => read(true),
+        parsed => parsed,
+    }
+}
+
+/// What an error says was unexpected.
+fn unexpected(error: &clap::Error) -> &str {
+    match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(word)) => word,
+        _ => "",
+    }
+}
+
+/// Whether a word begins with a dash and yet can be no option, such as `-5 is`.
+fn is_dashed_text(word: &str) -> bool {
+    let mut rest = word.strip_prefix('-').unwrap_or_default().chars();
+    rest.next().is_some_and(|c| !c.is_alphabetic() && c != '-')
+}
+
 /// Parses the arguments of the process, runs the command and says how it went.
 pub fn main() -> ExitCode {
-    match Cli::parse().command.run() {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let cli = parse(&words).unwrap_or_else(|error| error.exit());
+    match cli.command.run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => report(&error),
     }
@@ -152,7 +196,17 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        <Cli as clap::CommandFactory>::command().debug_assert();
+        [false, true].into_iter().for_each(|dashed| command(dashed).debug_assert());
+    }
+
+    #[test]
+    fn text_may_begin_with_a_dash_if_it_is_no_option() {
+        for text in ["-5", "-5 is", "- item", "-.5", "-\u{a0}x"] {
+            assert!(is_dashed_text(text), "{text}");
+        }
+        for word in ["", "-", "--", "-v", "--temp", "-é", "5", "5-3", "--5"] {
+            assert!(!is_dashed_text(word), "{word}");
+        }
     }
 
     #[test]

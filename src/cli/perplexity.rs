@@ -9,8 +9,9 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::args::{ComputeArgs, ModelArgs, PreArgs};
-use super::{interrupt, load, output, tokens_file, usage};
+use super::args::{ComputeArgs, ModelArgs, PreArgs, whole};
+use super::tokens_file::shown;
+use super::{interrupt, load, output, tokens_file};
 use crate::engine::{Engine, EngineOptions, Outputs, Run};
 use crate::state::KvFormat;
 use crate::tokenizer::Parse;
@@ -35,17 +36,26 @@ pub(super) struct Args {
     #[command(flatten)]
     compute: ComputeArgs,
 
-    /// Tokens of a chunk
+    /// Tokens of a chunk, 4 to 262144
     #[arg(short, long, value_name = "N", default_value_t = 512, visible_alias = "ctx-size")]
+    #[arg(value_parser = whole(4..=*EngineOptions::CTX.end()))]
     ctx: usize,
 
-    /// Chunks to use; -1 uses all
-    #[arg(long, value_name = "N", default_value_t = -1, allow_negative_numbers = true)]
-    chunks: i64,
+    /// Chunks to use, at least 1; -1 uses all
+    #[arg(long, value_name = "N", default_value = "-1", value_parser = most_chunks)]
+    chunks: usize,
 
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+}
+
+/// A number of chunks; -1 is all of them, as in llama.cpp.
+fn most_chunks(text: &str) -> Result<usize, String> {
+    if text == "-1" {
+        return Ok(usize::MAX);
+    }
+    whole(1..)(text).map_err(|expected| format!("{expected}, or -1 for all chunks"))
 }
 
 #[derive(Serialize)]
@@ -61,12 +71,6 @@ struct Report {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    if args.ctx < 4 {
-        return usage(format!("--ctx {}: a chunk needs at least 4 tokens", args.ctx));
-    }
-    if args.chunks == 0 {
-        return usage("--chunks 0: nothing to measure; give a positive number, or -1 for all");
-    }
     let text = tokens_file::read_text(&args.file)?;
     interrupt::listen();
     let gguf = args.model.open()?;
@@ -76,13 +80,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         anyhow::bail!(
             "{}: expected at least two chunks of {} tokens, found {} tokens; \
              use a longer text or a smaller --ctx",
-            args.file.display(),
+            shown(&args.file),
             args.ctx,
             tokens.len()
         );
     }
-    let wanted = usize::try_from(args.chunks).unwrap_or(usize::MAX);
-    let chunks: Vec<&[u32]> = tokens.chunks_exact(args.ctx).take(wanted).collect();
+    let chunks: Vec<&[u32]> = tokens.chunks_exact(args.ctx).take(args.chunks).collect();
     let step = load::output_rows(&gguf, args.ctx);
     let base = EngineOptions {
         ctx: args.ctx.max(16),

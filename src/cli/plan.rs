@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use pantheon_codegen::plan::Stored;
 use pantheon_codegen::{ModelSpec, Plan};
 
-use super::{models, output, usage};
+use super::{models, output};
 use crate::gguf::Gguf;
 use crate::model::Shape;
 use crate::weights::FileShape;
@@ -31,7 +31,7 @@ pub(super) struct Args {
     file: Option<PathBuf>,
 
     /// Memory bandwidth for the floor times, in GB/s [default: 4800, an H200]
-    #[arg(long, value_name = "GB/S")]
+    #[arg(long, value_name = "GB/S", value_parser = bandwidth)]
     bandwidth: Option<f64>,
 
     /// Model list to plan for, in the form of model.toml [default: the compiled-in models]
@@ -40,9 +40,6 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    if let Some(bandwidth) = args.bandwidth.filter(|b| !(b.is_finite() && *b > 0.0)) {
-        return usage(format!("--bandwidth {bandwidth}: expected a positive number of GB/s"));
-    }
     let models = models::list(args.shapes.as_deref())?;
     let file = args.file.as_deref().map(Gguf::open).transpose()?;
     let model = match (&args.model, &file) {
@@ -68,6 +65,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         report.bandwidth = bandwidth;
     }
     Ok(output::print(&report.to_string())?)
+}
+
+fn bandwidth(text: &str) -> Result<f64, String> {
+    let positive = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
+    positive.ok_or_else(|| "expected a positive number of GB/s".to_owned())
 }
 
 /// A file's tensors in the plan's terms.

@@ -2,10 +2,7 @@
 
 use super::args::SamplingArgs;
 use super::session::Session;
-use super::usage;
-use crate::sampling::{
-    FileSampling, LogitMask, Mode, Sampler, SamplerFlags, SamplerParams, SamplingError,
-};
+use crate::sampling::{FileSampling, LogitMask, Mode, Sampler, SamplerFlags, SamplerParams};
 
 /// A sampler for one answer. What `args` leaves open comes from the file, else from the model
 /// card's row for answers with or without thinking.
@@ -26,15 +23,7 @@ pub(super) fn sampler(
     };
     let file = FileSampling::from_gguf(session.engine().gguf())?;
     let mode = if thinking { Mode::Thinking } else { Mode::NonThinking };
-    let params = match SamplerParams::resolve(&flags, &file, mode) {
-        Ok(params) => params,
-        // Values of the file have been checked: this one is a flag's.
-        Err(SamplingError::Parameter { name, expected, found }) => {
-            let flag = name.replace("temperature", "temp").replace('_', "-");
-            return usage(format!("--{flag} {found}: expected {expected}"));
-        }
-        Err(error) => return Err(error.into()),
-    };
+    let params = SamplerParams::resolve(&flags, &file, mode)?;
     let rows = session.engine().shape().n_vocab;
     Ok(Sampler::new(params, LogitMask::new(session.tokenizer(), rows))?)
 }

@@ -46,8 +46,9 @@ pub(super) fn parse_ids(text: &str) -> anyhow::Result<Vec<u32>> {
     words.map(|word| word.parse().with_context(|| format!("{word:?} is no token id"))).collect()
 }
 
-fn shown(path: &Path) -> String {
-    if path.as_os_str() == "-" { "stdin".to_owned() } else { path.display().to_string() }
+/// A path as messages name it.
+pub(super) fn shown(path: &Path) -> String {
+    if path.as_os_str() == "-" { "standard input".to_owned() } else { path.display().to_string() }
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ pub enum SamplingError {
         /// The parameter.
         name: &'static str,
         /// Its range.
-        expected: &'static str,
+        expected: String,
         /// Its value.
         found: String,
     },

@@ -44,7 +44,8 @@ pub fn logprobs(
 ) -> Result<Logprobs, SamplingError> {
     if top_n > MAX_TOP_LOGPROBS {
         let (name, expected) = ("top_logprobs", "at most 20");
-        return Err(SamplingError::Parameter { name, expected, found: top_n.to_string() });
+        let (expected, found) = (expected.to_owned(), top_n.to_string());
+        return Err(SamplingError::Parameter { name, expected, found });
     }
     if logits.len() != mask.rows() {
         return Err(SamplingError::Rows { expected: mask.rows(), found: logits.len() });

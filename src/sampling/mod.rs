@@ -14,5 +14,5 @@ mod sampler;
 pub use error::SamplingError;
 pub use logprobs::{Logprobs, MAX_TOP_LOGPROBS, TokenLogprob, logprobs};
 pub use mask::LogitMask;
-pub use params::{FileSampling, Mode, SamplerFlags, SamplerParams};
+pub use params::{Bounds, FileSampling, Mode, SamplerFlags, SamplerParams};
 pub use sampler::Sampler;

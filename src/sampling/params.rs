@@ -4,10 +4,59 @@ use crate::gguf::Gguf;
 
 use super::SamplingError;
 
+/// What values a parameter can have: those that no model's logits overflow with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bounds {
+    /// Name of the parameter.
+    pub name: &'static str,
+    /// Smallest value.
+    pub least: f32,
+    /// Largest value.
+    pub most: f32,
+}
+
+impl Bounds {
+    /// Of [`SamplerParams::temperature`].
+    pub const TEMPERATURE: Bounds = Bounds { name: "temperature", least: 0.0, most: 1000.0 };
+    /// Of [`SamplerParams::top_p`].
+    pub const TOP_P: Bounds = Bounds { name: "top_p", least: 0.0, most: 1.0 };
+    /// Of [`SamplerParams::min_p`].
+    pub const MIN_P: Bounds = Bounds { name: "min_p", least: 0.0, most: 1.0 };
+    /// Of [`SamplerParams::presence_penalty`].
+    pub const PRESENCE_PENALTY: Bounds =
+        Bounds { name: "presence_penalty", least: -2.0, most: 2.0 };
+    /// Of [`SamplerParams::frequency_penalty`].
+    pub const FREQUENCY_PENALTY: Bounds =
+        Bounds { name: "frequency_penalty", least: -2.0, most: 2.0 };
+    /// Of [`SamplerParams::repeat_penalty`].
+    pub const REPEAT_PENALTY: Bounds = Bounds { name: "repeat_penalty", least: 0.01, most: 100.0 };
+
+    /// Whether the value is a number within the bounds.
+    pub fn contain(&self, value: f32) -> bool {
+        (self.least..=self.most).contains(&value)
+    }
+
+    /// What is expected, in words.
+    pub fn expected(&self) -> String {
+        format!("a number from {} to {}", self.least, self.most)
+    }
+
+    fn check(&self, value: f32) -> Result<(), SamplingError> {
+        match self.contain(value) {
+            true => Ok(()),
+            false => Err(SamplingError::Parameter {
+                name: self.name,
+                expected: self.expected(),
+                found: value.to_string(),
+            }),
+        }
+    }
+}
+
 /// How the next token is drawn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SamplerParams {
-    /// Divides the logits; 0 takes the largest. At least 0.
+    /// Divides the logits; 0 takes the largest. 0 to 1000.
     pub temperature: f32,
     /// Tokens that stay, most likely first; 0 or less, or as many as there are, keeps all.
     pub top_k: i64,
@@ -21,7 +70,7 @@ pub struct SamplerParams {
     pub presence_penalty: f32,
     /// Subtracted from the logit of a token for every time it was generated. -2 to 2.
     pub frequency_penalty: f32,
-    /// Divides positive and multiplies negative logits of tokens generated before. More than 0; 1
+    /// Divides positive and multiplies negative logits of tokens generated before. 0.01 to 100; 1
     /// is none.
     pub repeat_penalty: f32,
     /// How many of the last generated tokens the penalties count; `None` counts all, `Some(0)`
@@ -95,20 +144,12 @@ impl SamplerParams {
     /// # Errors
     /// If one is out of range, with its name.
     pub fn check(&self) -> Result<(), SamplingError> {
-        let check = |name, value: f32, good: bool, expected| match good {
-            true => Ok(()),
-            false => Err(SamplingError::Parameter { name, expected, found: value.to_string() }),
-        };
-        let unit = |value: f32| (0.0..=1.0).contains(&value);
-        let penalty = |value: f32| (-2.0..=2.0).contains(&value);
-        let (t, r) = (self.temperature, self.repeat_penalty);
-        check("temperature", t, t.is_finite() && t >= 0.0, "a number of at least 0")?;
-        check("top_p", self.top_p, unit(self.top_p), "a number from 0 to 1")?;
-        check("min_p", self.min_p, unit(self.min_p), "a number from 0 to 1")?;
-        let (presence, frequency) = (self.presence_penalty, self.frequency_penalty);
-        check("presence_penalty", presence, penalty(presence), "a number from -2 to 2")?;
-        check("frequency_penalty", frequency, penalty(frequency), "a number from -2 to 2")?;
-        check("repeat_penalty", r, r.is_finite() && r > 0.0, "a number above 0")
+        Bounds::TEMPERATURE.check(self.temperature)?;
+        Bounds::TOP_P.check(self.top_p)?;
+        Bounds::MIN_P.check(self.min_p)?;
+        Bounds::PRESENCE_PENALTY.check(self.presence_penalty)?;
+        Bounds::FREQUENCY_PENALTY.check(self.frequency_penalty)?;
+        Bounds::REPEAT_PENALTY.check(self.repeat_penalty)
     }
 
     /// Whether some penalty does something.
@@ -175,28 +216,19 @@ impl FileSampling {
                 Err(gguf.key_error(key, "one integer", found, "give the value as a flag"))
             }
         };
-        let number = |key: &str, good: fn(f32) -> bool, expected| match gguf.f32(key)? {
-            Some(value) if !good(value) => {
-                let remedy = "give the value as a flag and write the file again without the key";
-                Err(gguf.key_error(key, expected, value.to_string(), remedy))
+        let number = |key: &str, bounds: Bounds| match gguf.f32(key)? {
+            Some(value) if !bounds.contain(value) => {
+                let remedy = "write the file again with a value in range or without the key";
+                Err(gguf.key_error(key, bounds.expected(), value.to_string(), remedy))
             }
             value => Ok(value),
         };
-        let unit = |value: f32| (0.0..=1.0).contains(&value);
         Ok(FileSampling {
-            temperature: number(
-                "general.sampling.temp",
-                |t| t.is_finite() && t >= 0.0,
-                "a number of at least 0",
-            )?,
+            temperature: number("general.sampling.temp", Bounds::TEMPERATURE)?,
             top_k: integer("general.sampling.top_k")?,
-            top_p: number("general.sampling.top_p", unit, "a number from 0 to 1")?,
-            min_p: number("general.sampling.min_p", unit, "a number from 0 to 1")?,
-            repeat_penalty: number(
-                "general.sampling.penalty_repeat",
-                |r| r.is_finite() && r > 0.0,
-                "a number above 0",
-            )?,
+            top_p: number("general.sampling.top_p", Bounds::TOP_P)?,
+            min_p: number("general.sampling.min_p", Bounds::MIN_P)?,
+            repeat_penalty: number("general.sampling.penalty_repeat", Bounds::REPEAT_PENALTY)?,
             repeat_window: integer("general.sampling.penalty_last_n")?,
         })
     }

@@ -3,6 +3,7 @@
 
 #[cfg(target_os = "linux")]
 mod interrupts;
+mod mistakes;
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -101,6 +102,7 @@ fn the_context_variable_is_a_default_that_is_checked() {
         command.env("QWEN35_MAX_SEQ", value).stdin(Stdio::null()).output().unwrap()
     };
     assert_fails(&with("4k", &["generate"]), 2, &["QWEN35_MAX_SEQ", "4k", "262144"]);
+    stdout(&with("", &["generate", "-n", "1"]));
     let clamped = with("1000000000", &["generate", "-n", "1", "--ctx", "64"]);
     assert!(
         clamped.status.success() && !String::from_utf8_lossy(&clamped.stderr).contains("QWEN35")

@@ -7,12 +7,13 @@ use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
 
 use super::answer::{self, Finish, Limit, Reasoning, Rules, Timings};
-use super::args::{ComputeArgs, ModelArgs, OnOff, PreArgs, SamplingArgs, Seed};
+use super::args::{ComputeArgs, ModelArgs, OnOff, PreArgs, SamplingArgs, Seed, whole};
 use super::screen::Screen;
 use super::session::Session;
 use super::{chain, context, interrupt, load, output, prompt, sampler, usage};
 use crate::chat::{ChatTemplate, Message};
 use crate::engine::EngineOptions;
+use crate::gguf::{Gguf, Value};
 use crate::state::KvFormat;
 use command::Command;
 use transcript::Transcript;
@@ -44,12 +45,11 @@ pub(super) struct Args {
 
     /// Tokens to look back on; 0: as many as the model was trained for [default: $QWEN35_MAX_SEQ,
     /// else 4096]
-    #[arg(short, long, value_name = "N", visible_alias = "ctx-size")]
+    #[arg(short, long, value_name = "N", visible_alias = "ctx-size", value_parser = whole(0..))]
     ctx: Option<usize>,
 
     /// Most tokens of one answer; -1: no limit, -2: until the context is full
-    #[arg(short, long, value_name = "N", default_value = "-2", allow_negative_numbers = true)]
-    #[arg(visible_alias = "predict")]
+    #[arg(short, long, value_name = "N", default_value = "-2", visible_alias = "predict")]
     n_predict: Limit,
 
     #[command(flatten)]
@@ -70,6 +70,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             gguf.name()
         ));
     };
+    let roles = roles(&gguf);
     let base =
         EngineOptions { ctx: context::resolve(args.ctx, &gguf)?, ..EngineOptions::default() };
     let engine = load::engine(gguf, &args.compute.options(KvFormat::F16, base))?;
@@ -85,11 +86,21 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         sampling: args.sampling.clone(),
         seed,
         transcript: Transcript { system: args.system.clone(), messages: Vec::new() },
+        roles,
         answers: 0,
         last: Timings::default(),
     };
     output::note(format_args!("seed {}; /help lists the commands", chat.seed));
     chat.talk()
+}
+
+/// The roles that the file's template knows: tools are not for all of them.
+fn roles(gguf: &Gguf) -> Vec<&'static str> {
+    let mut templates =
+        gguf.metadata().filter(|(key, _)| key.starts_with("tokenizer.chat_template"));
+    let names_tool = |text: &str| ["'tool'", "\"tool\""].iter().any(|role| text.contains(role));
+    let tool = templates.any(|(_, value)| matches!(value, Value::Str(text) if names_tool(text)));
+    ["system", "user", "assistant"].into_iter().chain(tool.then_some("tool")).collect()
 }
 
 /// A conversation under way.
@@ -101,6 +112,8 @@ struct Chat {
     sampling: SamplingArgs,
     seed: u64,
     transcript: Transcript,
+    /// Roles that the template knows.
+    roles: Vec<&'static str>,
     /// Answers so far: each has random numbers of its own.
     answers: u64,
     last: Timings,
@@ -198,7 +211,7 @@ impl Chat {
                 output::note(format_args!("saved {} messages", self.transcript.messages.len()));
             }
             Command::Load(path) => {
-                self.transcript = Transcript::load(&path)?;
+                self.transcript = Transcript::load(&path, &self.roles)?;
                 output::note(format_args!("loaded {} messages", self.transcript.messages.len()));
             }
             Command::Stats => self.show_stats(),

@@ -31,11 +31,21 @@ impl Transcript {
         partial::write(path, text.as_bytes())
     }
 
-    /// Reads a conversation that [`Transcript::save`] wrote.
-    pub(super) fn load(path: &Path) -> anyhow::Result<Self> {
-        serde_json::from_str(&tokens_file::read_text(path)?).with_context(|| {
+    /// Reads a conversation that [`Transcript::save`] wrote. `roles` are those it may have.
+    pub(super) fn load(path: &Path, roles: &[&str]) -> anyhow::Result<Self> {
+        let text = tokens_file::read_text(path)?;
+        let transcript: Self = serde_json::from_str(&text).with_context(|| {
             format!("{}: expected a conversation as /save writes it", path.display())
-        })
+        })?;
+        for (index, Message { role, .. }) in transcript.messages.iter().enumerate() {
+            anyhow::ensure!(
+                roles.contains(&role.as_str()),
+                "{}: messages[{index}].role: expected one of {}, found {role:?}",
+                path.display(),
+                roles.join(", ")
+            );
+        }
+        Ok(transcript)
     }
 }
 
@@ -54,11 +64,13 @@ mod tests {
         ];
         let transcript = Transcript { system: Some("Be kind.".to_owned()), messages };
         transcript.save(&path).unwrap();
-        let loaded = Transcript::load(&path).unwrap();
+        let loaded = Transcript::load(&path, &["user", "assistant"]).unwrap();
         let json = |t: &Transcript| serde_json::to_value(t).unwrap();
         assert_eq!(json(&loaded), json(&transcript));
         assert_eq!(loaded.all().len(), 3);
+        let error = Transcript::load(&path, &["user"]).unwrap_err().to_string();
+        assert!(error.ends_with("messages[1].role: expected one of user, found \"assistant\""));
         std::fs::write(&path, "[]").unwrap();
-        assert!(Transcript::load(&path).unwrap_err().to_string().contains("talk.json"));
+        assert!(Transcript::load(&path, &[]).unwrap_err().to_string().contains("talk.json"));
     }
 }

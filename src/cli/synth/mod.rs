@@ -15,6 +15,7 @@ use pantheon_codegen::ModelSpec;
 use pantheon_codegen::mix::{self, Mix};
 use pantheon_codegen::plan::Stored;
 
+use super::args::{threads, whole_of};
 use super::partial::Partial;
 use super::{interrupt, models, output, usage};
 use crate::cpu;
@@ -54,11 +55,11 @@ pub(super) struct Args {
     shapes: Option<PathBuf>,
 
     /// Seed of the random numbers: the same seed gives the same file
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole_of::<u64>(0..))]
     seed: u64,
 
-    /// Threads [default: the cores available to the process]
-    #[arg(short, long, value_name = "N")]
+    /// Threads, at most four for each core [default: the cores available to the process]
+    #[arg(short, long, value_name = "N", value_parser = threads)]
     threads: Option<usize>,
 
     /// Overwrite the file if it exists
@@ -118,7 +119,7 @@ fn write(args: &Args, model: &ModelSpec, mix: &Mix, partial: &Partial) -> anyhow
     }
     let bytes: u64 = writer.tensors().iter().map(|tensor| tensor.bytes).sum();
     let bar = output::byte_bar("writing", bytes);
-    let threads = args.threads.unwrap_or_else(cpu::default_threads).max(1);
+    let threads = args.threads.unwrap_or_else(cpu::default_threads);
     let mut sources =
         tensors.iter().zip(0..).map(|((_, fill), i)| (*fill, fill::mix(args.seed, i)));
     let mut out = BufWriter::with_capacity(1 << 16, partial.file());
