@@ -1,6 +1,7 @@
 //! How much memory hostile input takes, measured. One thing at a time: the tests of this program share
 //! its resident set.
 
+mod pieces;
 mod templates;
 
 use std::sync::{Mutex, PoisonError};
