@@ -48,6 +48,7 @@ pub(super) fn load(gguf: &Gguf, options: &EngineOptions) -> Result<Loaded, LoadE
     let shapes: Vec<Shape> = REGISTRY.iter().map(|entry| entry.shape).collect();
     let entry = &REGISTRY[file.choose(gguf.name(), &shapes)?];
     check_options(options, &entry.arena)?;
+    super::fit::check(&entry.shape, &entry.arena, options)?;
     let (executor, odd_weights) = (entry.load)(gguf, &file.facts, options)?;
     let mut warnings = file.warnings;
     warnings.extend(odd_weights);
