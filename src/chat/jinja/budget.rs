@@ -83,7 +83,8 @@ impl Budget {
 
     fn keep_below(&self, value: Value, depth: usize) -> Result<Value, Error> {
         let Some(object) = value.as_object() else { return Ok(value) };
-        if is_kept(&value) || object.repr() == ObjectRepr::Plain {
+        // Named arguments are on their way into a call, and nothing else can hold them.
+        if is_kept(&value) || object.repr() == ObjectRepr::Plain || value.is_kwargs() {
             return Ok(value);
         }
         let Some(depth) = depth.checked_sub(1) else {
