@@ -217,6 +217,36 @@ fn a_long_run_scales_near_linearly() {
 }
 
 #[test]
+fn long_pieces_have_the_ids_that_the_crate_gives() {
+    let gguf = full();
+    let vocabulary = Vocabulary::from_gguf(&gguf).unwrap();
+    let vocab = (0..).zip(&vocabulary.tokens).map(|(id, text)| (text.clone(), id)).collect();
+    let merges = vocabulary.merges.iter().map(|merge| {
+        let (left, right) = merge.split_once(' ').unwrap();
+        (left.to_owned(), right.to_owned())
+    });
+    let bpe = tokenizers::models::bpe::BPE::builder()
+        .vocab_and_merges::<tokenizers::models::bpe::Vocab>(vocab, merges.collect())
+        .build()
+        .unwrap();
+    let tokenizer = Tokenizer::from_gguf(&gguf, None).unwrap();
+    let mut random = Random(5);
+    let words = ["the", "ing", "tion", "a", "e", "qu", "zz", "ally", "Hello", "World", "xyz", "b"];
+    for round in 0..12 {
+        let few = 1 + round % words.len();
+        let mut text = String::new();
+        // Letters are their own spelling.
+        while text.len() < 5000 + 3000 * round {
+            text.push_str(words[random.below(few)]);
+        }
+        let expected: Vec<u32> =
+            tokenizers::Model::tokenize(&bpe, &text).unwrap().iter().map(|t| t.id).collect();
+        assert_eq!(tokenizer.encode(&text, Parse::Nothing).unwrap(), expected, "round {round}");
+        assert!(expected.len() >= tokenizer.fewest(text.len()));
+    }
+}
+
+#[test]
 fn special_tokens_are_recognised_by_type() {
     let tokenizer = tiny_tokenizer();
     let text = "<|im_start|><think>x";

@@ -31,6 +31,17 @@ pub enum ChatError {
     /// The template failed.
     #[error("the chat template failed: {0}")]
     Render(String),
+    /// The template makes more than any prompt needs.
+    #[error(
+        "`{key}`: the chat template does not end in a prompt of sensible size: {excess}; use --raw \
+         to do without it, or a file with another template"
+    )]
+    TooLarge {
+        /// The metadata key.
+        key: String,
+        /// What there is too much of.
+        excess: String,
+    },
     /// A content part that is not text.
     #[error(
         "messages[{index}].content: expected text, found a part of type `{found}`: only text can \

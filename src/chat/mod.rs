@@ -6,6 +6,7 @@
 
 mod error;
 mod guard;
+mod jinja;
 mod json;
 mod message;
 mod normalise;

@@ -1,24 +1,23 @@
 //! The file's chat template and the prompts it makes.
 
-use minijinja::value::Kwargs;
 use minijinja::{Environment, ErrorKind, Value};
 
 use crate::gguf::Gguf;
 use crate::tokenizer::{Tokenizer, TokenizerError};
 
 use super::guard::Guard;
-use super::json::{self, Json};
+use super::json::Json;
 use super::message::Message;
 use super::normalise::{self, Call, KNOWN_ROLES, Turn};
-use super::{ChatError, THINK_END, THINK_START, time};
+use super::{ChatError, THINK_END, THINK_START, jinja};
 
 /// Metadata key of the template; named ones follow after a dot.
 const KEY: &str = "tokenizer.chat_template";
 /// Name of the template that is used when tools are given, where a file has one.
 const TOOL_USE: &str = "tool_use";
 const DEFAULT: &str = "default";
-/// Instructions a rendering may take; a message takes a few hundred.
-const FUEL: u64 = 20_000_000;
+/// Characters of a template's refusal that are passed on.
+const LONGEST_REFUSAL: usize = 10_000;
 
 /// How to render.
 #[derive(Clone, Debug)]
@@ -46,11 +45,12 @@ impl Default for RenderOptions {
 /// A chat template, ready to render.
 #[derive(Debug)]
 pub struct ChatTemplate {
-    environment: Environment<'static>,
+    default: String,
+    /// The template for conversations with tools, where the file has one of its own.
+    tool_use: Option<String>,
     guard: Guard,
     bos: String,
     eos: String,
-    has_tool_use: bool,
     /// Whether the template has a place for reasoning.
     takes_reasoning: bool,
 }
@@ -86,14 +86,11 @@ impl ChatTemplate {
         tool_use: Option<&str>,
         tokenizer: &Tokenizer,
     ) -> Result<ChatTemplate, ChatError> {
-        let mut environment = environment();
-        let mut all = source.to_owned();
         let sources = [Some((DEFAULT, source)), tool_use.map(|source| (TOOL_USE, source))];
+        let mut all = String::new();
         for (name, source) in sources.into_iter().flatten() {
-            environment.add_template_owned(name, source.to_owned()).map_err(|e| {
-                let key = if name == DEFAULT { KEY.to_owned() } else { format!("{KEY}.{name}") };
-                ChatError::Template { key, reason: e.to_string() }
-            })?;
+            jinja::check(name, source)
+                .map_err(|e| ChatError::Template { key: key(name), reason: e.to_string() })?;
             all.push_str(source);
         }
         let guard = Guard::new(tokenizer.specials().map(|(_, text)| text), &all)
@@ -102,11 +99,11 @@ impl ChatTemplate {
             id.map_or(String::new(), |id| String::from_utf8_lossy(tokenizer.bytes(id)).into_owned())
         };
         Ok(ChatTemplate {
-            environment,
+            default: source.to_owned(),
+            tool_use: tool_use.map(str::to_owned),
             guard,
             bos: text(tokenizer.bos()),
             eos: text(tokenizer.eos()),
-            has_tool_use: tool_use.is_some(),
             takes_reasoning: all.contains("reasoning_content") && all.contains(THINK_END),
         })
     }
@@ -157,56 +154,39 @@ impl ChatTemplate {
             let tools = tools.iter().map(|tool| tool.to_template(&protect)).collect();
             context.push(("tools".to_owned(), tools));
         }
-        let name = if self.has_tool_use && !tools.is_empty() { TOOL_USE } else { DEFAULT };
-        let mut marked = self.run(name, context.into_iter().collect())?;
+        let (name, source) = match &self.tool_use {
+            Some(source) if !tools.is_empty() => (TOOL_USE, source),
+            _ => (DEFAULT, &self.default),
+        };
+        let mut marked = run(name, source, context)?;
         if let Some(index) = continued {
             let at = marked.rfind(end).ok_or(ChatError::NotContinued { index })?;
             marked.truncate(at);
         }
         Ok(Rendered { text: marked.replace(mark, ""), marked, mark })
     }
+}
 
-    fn run(&self, name: &str, context: Value) -> Result<String, ChatError> {
-        let mut prompt = Capped(Vec::new());
-        let rendered = self
-            .environment
-            .get_template(name)
-            .and_then(|template| template.render_captured_to(context, &mut prompt).map(drop));
-        let text = rendered.map(|()| String::from_utf8_lossy(&prompt.0).into_owned());
-        text.map_err(|error| {
-            let mut source: Option<&(dyn std::error::Error + 'static)> = Some(&error);
-            while let Some(inner) = source {
-                if let Some(Refusal(sentence)) = inner.downcast_ref() {
-                    return ChatError::Refused(sentence.clone());
-                }
-                source = inner.source();
+/// The metadata key of a template.
+fn key(name: &str) -> String {
+    if name == DEFAULT { KEY.to_owned() } else { format!("{KEY}.{name}") }
+}
+
+/// Renders a template in the environment that templates are written for.
+fn run(name: &str, source: &str, context: Vec<(String, Value)>) -> Result<String, ChatError> {
+    jinja::render(name, source, context, add_functions).map_err(|error| {
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
+        while let Some(inner) = cause {
+            if let Some(Refusal(sentence)) = inner.downcast_ref() {
+                return ChatError::Refused(sentence.clone());
             }
-            ChatError::Render(error.to_string())
-        })
-    }
-}
-
-/// Collects a prompt and refuses what no context could hold: a file's template may print without end.
-struct Capped(Vec<u8>);
-
-impl Capped {
-    /// Most bytes of a prompt.
-    const MOST: usize = 64 << 20;
-}
-
-impl std::io::Write for Capped {
-    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
-        if self.0.len() + text.len() > Self::MOST {
-            let most = Self::MOST >> 20;
-            return Err(std::io::Error::other(format!("the prompt exceeds {most} MiB")));
+            if let Some(excess) = inner.downcast_ref::<jinja::TooLarge>() {
+                return ChatError::TooLarge { key: key(name), excess: excess.to_string() };
+            }
+            cause = inner.source();
         }
-        self.0.extend_from_slice(text);
-        Ok(text.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
+        ChatError::Render(error.to_string())
+    })
 }
 
 /// A prompt.
@@ -248,24 +228,16 @@ impl Rendered {
 #[error("{0}")]
 struct Refusal(String);
 
-/// The environment templates are written for: that of Hugging Face's `apply_chat_template`.
-fn environment() -> Environment<'static> {
-    let mut environment = Environment::new();
-    environment.set_trim_blocks(true);
-    environment.set_lstrip_blocks(true);
-    environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
-    environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-    environment.set_fuel(Some(FUEL));
-    environment.add_filter("tojson", |value: &Value, options: Kwargs| json::tojson(value, options));
+fn add_functions(environment: &mut Environment<'_>) {
     environment.add_function(
         "raise_exception",
-        |sentence: String| -> Result<Value, minijinja::Error> {
+        |sentence: &Value| -> Result<Value, minijinja::Error> {
+            let sentence = sentence.as_str().unwrap_or("(a value that is no text)");
+            let sentence: String = sentence.chars().take(LONGEST_REFUSAL).collect();
             let error = minijinja::Error::new(ErrorKind::InvalidOperation, sentence.clone());
             Err(error.with_source(Refusal(sentence)))
         },
     );
-    environment.add_function("strftime_now", |format: String| time::strftime_now(&format));
-    environment
 }
 
 /// Shows every string of the request to `see`.

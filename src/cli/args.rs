@@ -46,6 +46,10 @@ pub(super) struct ComputeArgs {
     /// Instruction set, such as scalar or avx2 [default: the best one here; see `pantheon doctor`]
     #[arg(long, value_name = "NAME", value_parser = isa)]
     pub(super) isa: Option<Isa>,
+
+    /// Load even if there is less memory than that needs
+    #[arg(long)]
+    pub(super) force: bool,
 }
 
 /// How tokens are drawn. What is not given comes from the file's `general.sampling.*`, else from

@@ -99,7 +99,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         ..EngineOptions::default()
     };
     let options = args.compute.options(KvFormat::F16, base);
-    let engine = load::engine(gguf, &options)?;
+    let engine = load::engine_with(gguf, &options, "-d, -p and -n for together at most")?;
     interrupt::listen();
     let mut bench = Bench { engine, rng: SmallRng::seed_from_u64(0), depth: args.depth };
     let pp = bench.median(args.runs, args.n_prompt, Bench::prompt)?;

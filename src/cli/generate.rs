@@ -103,9 +103,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     let gguf = args.model.open()?;
     let tokenizer = load::tokenizer(&gguf, &args.pre)?;
     let template = if args.raw { None } else { ChatTemplate::from_gguf(&gguf, &tokenizer)? };
-    let prompt = prompt(args, &source, template.as_ref(), &tokenizer)?;
-    let base =
-        EngineOptions { ctx: context::resolve(args.ctx, &gguf)?, ..EngineOptions::default() };
+    let ctx = context::resolve(args.ctx, &gguf)?;
+    let prompt = prompt(args, &source, template.as_ref(), &tokenizer, ctx)?;
+    let base = EngineOptions { ctx, ..EngineOptions::default() };
     let engine = load::engine(gguf, &args.compute.options(KvFormat::F16, base))?;
     let mut session = Session::new(engine, tokenizer);
     let load_ms = start.elapsed().as_secs_f64() * 1e3;
@@ -172,6 +172,7 @@ fn prompt(
     source: &Source,
     template: Option<&ChatTemplate>,
     tokenizer: &Tokenizer,
+    ctx: usize,
 ) -> anyhow::Result<Prompt> {
     let (text, template) = match (source, template) {
         (Source::Ids(ids), _) => {
@@ -181,14 +182,14 @@ fn prompt(
         (Source::Text(_), None) if args.system.is_some() || args.think.is_some() => {
             return usage("--system and --think need a chat template, and the file has none");
         }
-        (Source::Text(text), None) => return prompt::raw(tokenizer, text),
+        (Source::Text(text), None) => return prompt::raw(tokenizer, text, ctx),
         (Source::Text(text), Some(template)) => (text, template),
     };
     let system = args.system.iter().map(|system| Message::new("system", system));
     let messages: Vec<Message> = system.chain([Message::new("user", text)]).collect();
     // The demo model is too small for its thoughts to be of use.
     let think = args.think.or(args.model.is_demo().then_some(OnOff::Off));
-    prompt::render(template, tokenizer, &messages, think)
+    prompt::render(template, tokenizer, &messages, think, ctx)
 }
 
 fn to_json(prompt: &Prompt, answer: &Answer, load_ms: f64) -> serde_json::Value {

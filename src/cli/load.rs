@@ -2,7 +2,7 @@
 
 use super::args::{ComputeArgs, ModelArgs, PreArgs};
 use super::{demo, output, usage};
-use crate::engine::{Engine, EngineOptions, LoadError, MemoryUse};
+use crate::engine::{Engine, EngineOptions, Fix, LoadError, MemoryUse};
 use crate::gguf::Gguf;
 use crate::memory::{Bytes, HostMemory};
 use crate::state::KvFormat;
@@ -31,6 +31,7 @@ impl ComputeArgs {
             kv: self.kv.unwrap_or(kv),
             exact: self.exact,
             isa: self.isa,
+            memory: self.force.then_some(u64::MAX),
             ..base
         }
     }
@@ -51,6 +52,15 @@ pub(super) fn tokenizer(gguf: &Gguf, pre: &PreArgs) -> anyhow::Result<Tokenizer>
 
 /// Loads the engine; its remarks go to stderr.
 pub(super) fn engine(gguf: Gguf, options: &EngineOptions) -> anyhow::Result<Engine> {
+    engine_with(gguf, options, "--ctx")
+}
+
+/// As [`engine`], for a command whose context is given by the flags `ctx`.
+pub(super) fn engine_with(
+    gguf: Gguf,
+    options: &EngineOptions,
+    ctx: &str,
+) -> anyhow::Result<Engine> {
     let is_demo = gguf.name() == demo::NAME;
     let loaded = Engine::needs(&gguf, options).and_then(|needed| {
         warn_of_paging(&needed);
@@ -67,10 +77,30 @@ pub(super) fn engine(gguf: Gguf, options: &EngineOptions) -> anyhow::Result<Engi
         Err(LoadError::Shape(_)) if is_demo => anyhow::bail!(
             "this build does not include the shape of the demo model; give a model with -m FILE"
         ),
+        Err(LoadError::Memory(shortage)) => anyhow::bail!(
+            "{}; {}--force loads it all the same",
+            shortage.figures(),
+            fixes(&shortage.fixes, ctx)
+        ),
         loaded => loaded?,
     };
     warn(engine.warnings());
     Ok(engine)
+}
+
+/// What makes an engine fit, as flags.
+fn fixes(fixes: &[Fix], ctx: &str) -> String {
+    let flags: Vec<String> = fixes
+        .iter()
+        .filter_map(|fix| match fix {
+            Fix::Ctx(n) => Some(format!("{ctx} {n}")),
+            Fix::Sequences(n) => Some(format!("--batch {n}")),
+            Fix::Kv(format) => Some(format!("--kv {format}")),
+            // Commands choose it themselves.
+            Fix::Outputs(_) => None,
+        })
+        .collect();
+    if flags.is_empty() { String::new() } else { format!("it fits with {}; ", flags.join(" or ")) }
 }
 
 /// Rows of the head, before anything is loaded: the second dimension of its tensor.
@@ -93,8 +123,7 @@ fn warn(warnings: &[String]) {
 }
 
 fn warn_of_paging(needed: &MemoryUse) {
-    let MemoryUse { weights, kv, states, arena } = *needed;
-    let total = weights + kv + states + arena;
+    let total = needed.weights + needed.allocated();
     let host = HostMemory::read();
     // What is already resident has been counted as used.
     let free = host.free().map(|free| free + host.resident.unwrap_or(0));
@@ -103,10 +132,10 @@ fn warn_of_paging(needed: &MemoryUse) {
             "warning: the model needs {} (weights {}, KV {}, states {}, buffers {}), {} is free: \
              weights will be read from disk again and again; a smaller --ctx or file helps",
             Bytes(total),
-            Bytes(weights),
-            Bytes(kv),
-            Bytes(states),
-            Bytes(arena),
+            Bytes(needed.weights),
+            Bytes(needed.kv),
+            Bytes(needed.states),
+            Bytes(needed.arena),
             Bytes(free)
         ));
     }

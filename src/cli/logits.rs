@@ -63,7 +63,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         ..EngineOptions::default()
     };
     let options = args.compute.options(KvFormat::F32, base);
-    let mut engine = load::engine(gguf, &options)?;
+    let mut engine = load::engine_with(gguf, &options, "a list of token ids no longer than")?;
     let partial = Partial::create(&args.out)?;
     write(&mut engine, &tokens, chunk, &partial)?;
     partial.keep()

@@ -1,6 +1,6 @@
 //! A conversation's sequence: the engine, and which tokens it has seen.
 
-use super::{interrupt, output, usage};
+use super::{interrupt, output, prompt, usage};
 use crate::engine::{Engine, Outputs, Run};
 use crate::tokenizer::Tokenizer;
 
@@ -51,31 +51,27 @@ impl Session {
         self.seen.len()
     }
 
-    /// Brings the sequence to the end of `prompt`. Only the new tokens are computed where the
+    /// Brings the sequence to the end of `ids`. Only the new tokens are computed where the
     /// prompt continues what was seen, else all of them.
     ///
     /// # Errors If the prompt is empty, or leaves no room in the context.
-    pub(super) fn read(&mut self, prompt: &[u32]) -> anyhow::Result<Read> {
+    pub(super) fn read(&mut self, ids: &[u32]) -> anyhow::Result<Read> {
         let ctx = self.engine.options().ctx;
-        if prompt.is_empty() {
+        if ids.is_empty() {
             return usage("the prompt is empty: expected at least one token");
         }
-        if prompt.len() >= ctx {
-            anyhow::bail!(
-                "the prompt has {} tokens, but the context holds {ctx} and the answer needs room \
-                 too: give a larger --ctx or a shorter prompt",
-                prompt.len()
-            );
+        if ids.len() >= ctx {
+            return prompt::too_long(&ids.len().to_string(), ctx);
         }
         // A recurrent state cannot be taken back, so anything but a true continuation starts anew.
-        let known = match prompt.strip_prefix(self.seen.as_slice()) {
+        let known = match ids.strip_prefix(self.seen.as_slice()) {
             Some(rest) if !rest.is_empty() => self.seen.len(),
             _ => 0,
         };
         if known == 0 {
             self.reset();
         }
-        let new = &prompt[known..];
+        let new = &ids[known..];
         let bar = (new.len() >= WORTH_A_BAR).then(|| output::bar("reading", new.len()));
         let mut computed = 0;
         self.engine.prefill(SEQUENCE, new, |done| {

@@ -11,7 +11,7 @@ use super::stages::Pass;
 use super::team::{SharedBuf, Team};
 use super::trace::Trace;
 use crate::engine::{EngineOptions, Executor, LoadError, MemoryUse, Outputs, Run};
-use crate::model::Model;
+use crate::model::{Arena, Model, Shape};
 use crate::state::{KvGeometry, KvRing, RecurrentState};
 use crate::weights::FileFacts;
 
@@ -38,6 +38,30 @@ pub(crate) struct CpuExecutor<M: Model> {
     trace: Option<Trace>,
 }
 
+/// Bytes of the buffers that all sequences share: arena, routing, rotations, logits.
+fn buffers(shape: &Shape, arena: &Arena, options: &EngineOptions) -> [usize; 4] {
+    let columns = arena.max_columns;
+    [
+        arena.bytes,
+        Routing::bytes(shape, columns),
+        4 * columns * shape.rope_dim,
+        4 * options.max_outputs * shape.n_vocab,
+    ]
+}
+
+/// What an executor of such a model allocates; weights are mapped and count nothing.
+pub(crate) fn needed(shape: &Shape, arena: &Arena, options: &EngineOptions) -> MemoryUse {
+    let line = |bytes: usize| bytes.next_multiple_of(64) as u64;
+    let geometry = KvGeometry::new(shape, options.ctx, options.chunk, options.kv);
+    let sequences = options.sequences as u64;
+    MemoryUse {
+        weights: 0,
+        kv: sequences * line(KvRing::size(&geometry, shape.n_attn())),
+        states: sequences * RecurrentState::sizes(shape).map(line).iter().sum::<u64>(),
+        arena: buffers(shape, arena, options).map(line).iter().sum(),
+    }
+}
+
 impl<M: Model> CpuExecutor<M> {
     /// Allocates everything that steps will use.
     pub(crate) fn new(
@@ -51,12 +75,16 @@ impl<M: Model> CpuExecutor<M> {
         let threads = options.threads.unwrap_or_else(super::default_threads);
         let team = Team::new(threads).map_err(LoadError::Threads)?;
         let geometry = KvGeometry::new(&shape, options.ctx, options.chunk, options.kv);
-        let sequence = |_| Sequence {
-            position: 0,
-            kv: KvRing::new(geometry, shape.n_attn()),
-            recurrent: RecurrentState::new(&shape),
+        let sequence = |_| {
+            let kv = KvRing::new(geometry, shape.n_attn())?;
+            Ok::<_, LoadError>(Sequence {
+                position: 0,
+                kv,
+                recurrent: RecurrentState::new(&shape)?,
+            })
         };
         let columns = M::ARENA.max_columns;
+        let [arena, routing, rope, logits] = buffers(&shape, &M::ARENA, options);
         let widest = shape.n_embd.max(shape.value_dim()).max(shape.q_dim());
         Ok(Self {
             weights,
@@ -66,16 +94,16 @@ impl<M: Model> CpuExecutor<M> {
             isa,
             kernels: kernels(isa),
             geometry,
-            sequences: (0..options.sequences).map(sequence).collect(),
+            sequences: (0..options.sequences).map(sequence).collect::<Result<_, _>>()?,
             batch: Batch::with_capacity(columns, options.sequences),
             scratch: (0..team.count()).map(|_| Mutex::new(Scratch::new(&shape))).collect(),
             team,
             rope_table: RopeTable::new(&shape, &facts.rope_scaling),
-            arena: SharedBuf::zeroed(M::ARENA.bytes),
+            arena: SharedBuf::zeroed(arena)?,
             panels: Panels::new(options.chunk, widest),
-            routing: SharedBuf::zeroed(Routing::bytes(&shape, columns)),
-            rope: SharedBuf::zeroed(4 * columns * shape.rope_dim),
-            logits: SharedBuf::zeroed(4 * options.max_outputs * shape.n_vocab),
+            routing: SharedBuf::zeroed(routing)?,
+            rope: SharedBuf::zeroed(rope)?,
+            logits: SharedBuf::zeroed(logits)?,
             max_outputs: options.max_outputs,
             trace: None,
         })

@@ -10,7 +10,7 @@ mod stages;
 pub(crate) mod team;
 mod trace;
 
-pub(crate) use executor::CpuExecutor;
+pub(crate) use executor::{CpuExecutor, needed};
 pub use simd::Isa;
 pub use trace::{Trace, TraceEvent};
 

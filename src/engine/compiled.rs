@@ -1,11 +1,10 @@
 //! The compiled-in models: which one a file belongs to, and how it is loaded.
 
 use super::{EngineOptions, Executor, LoadError, MemoryUse};
-use crate::cpu::{CpuExecutor, Isa};
+use crate::cpu::{self, CpuExecutor, Isa};
 use crate::generated::REGISTRY;
 use crate::gguf::Gguf;
 use crate::model::{Arena, Model, Shape};
-use crate::state::KvGeometry;
 use crate::weights::{self, FileFacts, FileShape};
 
 /// A compiled-in model as a value: one row of the generated registry.
@@ -46,26 +45,18 @@ pub(super) struct Loaded {
 /// Finds the model of the file's shape, binds it and builds its executor.
 pub(super) fn load(gguf: &Gguf, options: &EngineOptions) -> Result<Loaded, LoadError> {
     let (file, entry) = choose(gguf, options)?;
+    super::fit::check(&entry.shape, &entry.arena, options)?;
     let (executor, odd_weights) = (entry.load)(gguf, &file.facts, options)?;
     let mut warnings = file.warnings;
     warnings.extend(odd_weights);
     Ok(Loaded { shape: &entry.shape, warnings, executor })
 }
 
-/// Memory of the executor that [`load`] would build. Small buffers are left out, and which
-/// tensors are used is told by their names.
+/// Memory of the executor that [`load`] would build; which tensors are used is told by their names.
 pub(super) fn needs(gguf: &Gguf, options: &EngineOptions) -> Result<MemoryUse, LoadError> {
     let Compiled { shape, arena, .. } = choose(gguf, options)?.1;
-    let EngineOptions { ctx, chunk, kv, sequences, max_outputs, .. } = *options;
-    let layer = KvGeometry::new(shape, ctx, chunk, kv).layer_bytes();
-    let state = size_of::<f32>() * (shape.conv_len() + shape.delta_len());
-    let logits = size_of::<f32>() * max_outputs * shape.n_vocab;
-    Ok(MemoryUse {
-        weights: weights::trunk_bytes(gguf, shape.n_layer),
-        kv: (sequences * shape.n_attn() * layer) as u64,
-        states: (sequences * shape.n_gdn() * state) as u64,
-        arena: (arena.bytes + logits) as u64,
-    })
+    let weights = weights::trunk_bytes(gguf, shape.n_layer);
+    Ok(MemoryUse { weights, ..cpu::needed(shape, arena, options) })
 }
 
 /// The file's shape and the compiled-in model that has it, for options that it can be loaded with.

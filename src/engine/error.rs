@@ -1,7 +1,9 @@
 //! What can be wrong with a file, an option or a step.
 
-use super::{EngineOptions, Outputs, Run};
+use super::{EngineOptions, MemoryShortage, Outputs, Run};
+use crate::cpu::team::OutOfMemory;
 use crate::gguf::GgufError;
+use crate::memory::Bytes;
 use crate::model::Shape;
 use crate::weights::{BindError, ShapeMismatch};
 
@@ -30,9 +32,24 @@ pub enum LoadError {
     /// An instruction set that this processor does not have.
     #[error("instruction set {0} is not available on this processor")]
     Isa(crate::cpu::Isa),
+    /// More memory than there is.
+    #[error(transparent)]
+    Memory(#[from] Box<MemoryShortage>),
+    /// Memory that the system refused.
+    #[error("the system refuses {} of memory; a smaller ctx or fewer sequences need less", Bytes(*.bytes))]
+    Allocation {
+        /// What was asked for.
+        bytes: u64,
+    },
     /// Threads.
     #[error("cannot start worker threads; try fewer with `-t`")]
     Threads(#[source] std::io::Error),
+}
+
+impl From<OutOfMemory> for LoadError {
+    fn from(refused: OutOfMemory) -> Self {
+        Self::Allocation { bytes: refused.bytes as u64 }
+    }
 }
 
 /// A step that cannot be computed.

@@ -5,9 +5,11 @@
 
 mod compiled;
 mod error;
+mod fit;
 
 pub use compiled::Compiled;
 pub use error::{LoadError, StepError};
+pub use fit::{Fix, MemoryShortage};
 
 use crate::cpu::{Isa, Trace};
 use crate::gguf::Gguf;
@@ -33,6 +35,9 @@ pub struct EngineOptions {
     pub exact: bool,
     /// Instruction set; the best one available if not given.
     pub isa: Option<Isa>,
+    /// Most bytes that may be allocated; what the system says is available if not given. With
+    /// `u64::MAX` everything goes, until the system refuses or ends the process.
+    pub memory: Option<u64>,
 }
 
 impl EngineOptions {
@@ -51,6 +56,7 @@ impl Default for EngineOptions {
             kv: KvFormat::F16,
             exact: false,
             isa: None,
+            memory: None,
         }
     }
 }
@@ -78,7 +84,7 @@ pub struct Run<'a> {
 }
 
 /// Memory of a loaded engine, in bytes.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryUse {
     /// Weights that the model reads, mapped from the file.
     pub weights: u64,
@@ -88,6 +94,13 @@ pub struct MemoryUse {
     pub states: u64,
     /// Intermediates and logits.
     pub arena: u64,
+}
+
+impl MemoryUse {
+    /// Bytes that were allocated: all but the weights, which are mapped.
+    pub fn allocated(&self) -> u64 {
+        self.kv.saturating_add(self.states).saturating_add(self.arena)
+    }
 }
 
 /// What runs a compiled-in model. One implementation per kind of device.
@@ -119,7 +132,7 @@ impl Engine {
     ///
     /// # Errors
     /// The file is not a `qwen35moe` model, its shape is not compiled in, a tensor is missing or wrong,
-    /// or an option is out of range.
+    /// an option is out of range, or there is less memory than all this takes.
     pub fn load(gguf: Gguf, options: &EngineOptions) -> Result<Self, LoadError> {
         let loaded = compiled::load(&gguf, options)?;
         Ok(Self {

@@ -2,7 +2,7 @@
 
 use super::{Cell, KvFormat, KvGeometry};
 use crate::cpu::kernels::KvRows;
-use crate::cpu::team::{Plane, SharedBuf};
+use crate::cpu::team::{OutOfMemory, Plane, SharedBuf};
 
 /// Rows of one layer's keys or values, typed by storage format.
 #[derive(Clone, Copy)]
@@ -54,8 +54,14 @@ pub(crate) struct KvRing {
 
 impl KvRing {
     /// Rings for `layers` attention layers, all of them in one allocation.
-    pub(crate) fn new(geometry: KvGeometry, layers: usize) -> Self {
-        Self { geometry, layers, buf: SharedBuf::zeroed(geometry.layer_bytes() * layers) }
+    pub(crate) fn new(geometry: KvGeometry, layers: usize) -> Result<Self, OutOfMemory> {
+        let buf = SharedBuf::zeroed(Self::size(&geometry, layers))?;
+        Ok(Self { geometry, layers, buf })
+    }
+
+    /// Bytes that such rings take.
+    pub(crate) const fn size(geometry: &KvGeometry, layers: usize) -> usize {
+        geometry.layer_bytes() * layers
     }
 
     /// Bytes held.

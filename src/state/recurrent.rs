@@ -3,7 +3,7 @@
 //! A sequence at position 0 has a zero state whatever the memory holds: the stages start from zeros
 //! there, so a reset is a position set to 0 and cannot be forgotten half-way.
 
-use crate::cpu::team::{Plane, SharedBuf};
+use crate::cpu::team::{OutOfMemory, Plane, SharedBuf};
 use crate::model::Shape;
 
 /// Convolution and delta-rule state of every GDN layer of one sequence.
@@ -17,12 +17,15 @@ pub(crate) struct RecurrentState {
 
 impl RecurrentState {
     /// A state for every GDN layer of `shape`.
-    pub(crate) fn new(shape: &Shape) -> Self {
-        Self {
-            shape: *shape,
-            conv: SharedBuf::zeroed(4 * shape.conv_len() * shape.n_gdn()),
-            delta: SharedBuf::zeroed(4 * shape.delta_len() * shape.n_gdn()),
-        }
+    pub(crate) fn new(shape: &Shape) -> Result<Self, OutOfMemory> {
+        let [conv, delta] = Self::sizes(shape);
+        let (conv, delta) = (SharedBuf::zeroed(conv)?, SharedBuf::zeroed(delta)?);
+        Ok(Self { shape: *shape, conv, delta })
+    }
+
+    /// Bytes of both states.
+    pub(crate) fn sizes(shape: &Shape) -> [usize; 2] {
+        [shape.conv_len(), shape.delta_len()].map(|len| 4 * len * shape.n_gdn())
     }
 
     /// Bytes held.

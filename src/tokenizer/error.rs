@@ -111,6 +111,14 @@ pub enum TokenizerError {
         /// Its place in the text.
         offset: usize,
     },
+    /// A text that is too long.
+    #[error("a text of {bytes} bytes cannot be tokenised: expected at most {most}")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+        /// What is possible.
+        most: usize,
+    },
     /// An id in a prompt that names no token.
     #[error(
         "id {id} at position {position} of the prompt: expected the id of a named token (the \

@@ -2,11 +2,13 @@
 //!
 //! Byte-level BPE without normalisation and without a begin-of-text token: special tokens are cut
 //! out of the text ([`Parse`] says which), the rest is split into pieces ([`PreTokenizer`]), and
-//! byte pairs are merged inside each piece by the BPE model of the `tokenizers` crate. Work grows
-//! almost linearly with the text, whatever it holds.
+//! byte pairs are merged inside each piece by the BPE model of the `tokenizers` crate, or by
+//! [`merge`] in long ones. Work grows almost linearly with the text, whatever it holds, and memory
+//! stays below 40 bytes per byte.
 
 pub(crate) mod bytes;
 mod error;
+mod merge;
 mod special;
 mod split;
 mod stream;
@@ -22,6 +24,7 @@ pub use split::{Pieces, PreTokenizer};
 pub use stream::{Decoder, Utf8Stream};
 pub use vocabulary::{TokenKind, Vocabulary};
 
+use merge::Merges;
 use special::{Fragment, SpecialMatcher};
 
 /// Which special tokens are recognised in a text.
@@ -36,10 +39,17 @@ pub enum Parse {
     Special,
 }
 
+/// Pieces of more bytes are merged by [`merge`].
+const LONG_PIECE: usize = 4096;
+
 /// A vocabulary ready for use.
 pub struct Tokenizer {
     pre: PreTokenizer,
     bpe: BPE,
+    /// For pieces of more than [`LONG_PIECE`] bytes.
+    merges: Merges,
+    /// Bytes of the longest token.
+    longest: usize,
     kinds: Vec<TokenKind>,
     /// The bytes of all tokens, one after the other.
     bytes: Vec<u8>,
@@ -103,8 +113,11 @@ impl Tokenizer {
             SpecialMatcher::new(chosen.map(|(id, text)| (*id, text.as_str())))
         };
         let (bytes, ends) = token_bytes(&vocabulary.tokens, &kinds);
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        let longest = ends.iter().zip(starts).map(|(end, start)| end - start).max().unwrap_or(0);
         Ok(Tokenizer {
             pre,
+            longest,
             user_defined: matcher(|kind| kind == TokenKind::UserDefined)?,
             all_special: matcher(TokenKind::is_verbatim)?,
             end_of_generation: vocabulary.ends(&ids)?,
@@ -112,6 +125,7 @@ impl Tokenizer {
             bos: find(vocabulary::KEY_BOS)?,
             suppressed: suppressed?,
             unspellable: unspellable(&ids),
+            merges: Merges::new(vocabulary, &ids)?,
             bpe: byte_pairs(vocabulary, &ids)?,
             kinds,
             bytes,
@@ -145,6 +159,11 @@ impl Tokenizer {
         Ok(ids)
     }
 
+    /// A number of tokens that a text of `bytes` bytes has at least, known without tokenising it.
+    pub fn fewest(&self, bytes: usize) -> usize {
+        bytes.div_ceil(self.longest.max(1))
+    }
+
     /// The ids of a text in which `mark` keeps special tokens from being recognised: it is left out
     /// of the text after all special tokens have been cut out, so a special text with a mark inside
     /// is only text. A special text of one character is only text when a mark stands before it.
@@ -169,8 +188,15 @@ impl Tokenizer {
         {
             return Err(TokenizerError::Byte { byte, offset });
         }
+        if text.len() > Merges::LONGEST {
+            return Err(TokenizerError::TooLong { bytes: text.len(), most: Merges::LONGEST });
+        }
         let mut spelled = String::new();
         for piece in self.pre.pieces(text) {
+            if piece.len() > LONG_PIECE {
+                self.merges.encode(piece.as_bytes(), ids);
+                continue;
+            }
             spelled.clear();
             bytes::spell(piece, &mut spelled);
             let tokens =

@@ -375,3 +375,30 @@ fn doctor_says_what_will_be_used() {
     }
     assert!(json(&run(&["doctor", "--json"]))["threads_used"].as_u64().unwrap() > 0);
 }
+
+#[test]
+fn what_does_not_fit_into_memory_is_refused_before_it_is_allocated() {
+    use pantheon::memory::HostMemory;
+    let forced = stdout(&run(&["generate", "-n", "2", "--ctx", "64", "--force"]));
+    assert!(!forced.is_empty());
+    // 512 sequences of a context that the demo model was never trained for.
+    let greedy = ["bench", "--batch", "512", "-d", "262000", "-p", "0", "--kv", "f32"];
+    if HostMemory::read().free().is_some_and(|free| free < 100 << 30) {
+        let words = ["too much", "KV", "-d, -p and -n", "--batch", "--kv f16", "--force"];
+        assert_fails(&run(&greedy), 1, &words[..4]);
+        assert_fails(&run(&greedy), 1, &words[5..]);
+    }
+}
+
+#[test]
+fn a_prompt_that_cannot_fit_is_refused_before_it_is_tokenised() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = in_dir(dir.path(), "long.txt");
+    std::fs::write(&path, "x".repeat(16 << 20)).unwrap();
+    for raw in [&["--raw"][..], &[]] {
+        let args = [&["generate", "--ctx", "4096", "-f", &path][..], raw].concat();
+        assert_fails(&run(&args), 1, &["at least", "4096", "--ctx"]);
+    }
+    let ids = json(&run(&["tokenize", "-f", &path]));
+    assert!(ids.as_array().unwrap().len() > 1 << 20);
+}

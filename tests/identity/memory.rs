@@ -1,6 +1,6 @@
 //! What memory held before, the ring that wraps, and the storage of keys and values.
 
-use pantheon::engine::{Engine, EngineOptions};
+use pantheon::engine::{Engine, EngineOptions, Fix, LoadError};
 use pantheon::state::KvFormat;
 
 use crate::cases;
@@ -30,10 +30,7 @@ fn what_an_engine_holds_is_known_before_it_is_loaded() {
             let options = EngineOptions { sequences, ..case.options.clone() };
             let needed = Engine::needs(&case.gguf, &options).unwrap();
             let held = run::engine(&case.gguf, &options).memory();
-            assert_eq!((needed.kv, needed.states), (held.kv, held.states), "{}", case.name);
-            assert_eq!(needed.weights, held.weights, "{}", case.name);
-            // Small buffers are left out.
-            assert!(needed.arena <= held.arena && needed.arena > held.arena / 10 * 9);
+            assert_eq!(needed, held, "{}", case.name);
         }
     }
 }
@@ -103,5 +100,26 @@ fn a_larger_context_or_more_sequences_change_no_bit() {
         let expected = case.fresh(&case.options, &tokens);
         let larger = EngineOptions { ctx: 1000, sequences: 3, ..case.options.clone() };
         assert_same(case.name, &expected, &case.fresh(&larger, &tokens));
+    }
+}
+
+#[test]
+fn what_is_allocated_is_known_before_and_refused_if_it_does_not_fit() {
+    for case in cases() {
+        let options = EngineOptions { ctx: 700, sequences: 3, ..case.options.clone() };
+        let used = run::engine(&case.gguf, &options).memory();
+        let load = |memory| {
+            let options = EngineOptions { memory: Some(memory), ..options.clone() };
+            Engine::load(crate::common::open(case.gguf.name().as_ref()), &options)
+        };
+        assert!(load(used.allocated()).is_ok(), "{}", case.name);
+        let Err(LoadError::Memory(shortage)) = load(used.allocated() - 1) else {
+            panic!("{}: loaded", case.name);
+        };
+        let found = shortage.needed;
+        assert_eq!((found.kv, found.states, found.arena), (used.kv, used.states, used.arena));
+        assert_eq!(shortage.available, used.allocated() - 1);
+        assert!(shortage.fixes.contains(&Fix::Sequences(2)), "{shortage}");
+        assert!(matches!(shortage.fixes[0], Fix::Ctx(ctx) if ctx < 700), "{shortage}");
     }
 }

@@ -159,7 +159,8 @@ impl Chat {
         interrupt::clear();
         let messages = self.transcript.all();
         let tokenizer = self.session.tokenizer();
-        let prompt = prompt::render(&self.template, tokenizer, &messages, self.think)?;
+        let ctx = self.session.engine().options().ctx;
+        let prompt = prompt::render(&self.template, tokenizer, &messages, self.think, ctx)?;
         let thinking = prompt.reasoning == Reasoning::Opened;
         let seed = Some(Seed(Some(self.seed.wrapping_add(self.answers))));
         let sampling = SamplingArgs { seed, ..self.sampling.clone() };

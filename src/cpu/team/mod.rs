@@ -7,7 +7,7 @@
 
 mod plane;
 
-pub(crate) use plane::{Plane, Pod, SharedBuf};
+pub(crate) use plane::{OutOfMemory, Plane, Pod, SharedBuf};
 
 use std::cell::Cell;
 use std::ops::Range;

@@ -5,6 +5,7 @@
 //! reads what the same region writes, except its writer. Barriers end every region. Because this is a
 //! promise of the caller, these types stay inside the crate, and only the CPU stages use them.
 
+use std::alloc::Layout;
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -29,13 +30,20 @@ pub(crate) struct SharedBuf {
 // SAFETY: access goes through `Plane`, whose protocol keeps writers disjoint from everybody else.
 unsafe impl Sync for SharedBuf {}
 
+/// Memory that could not be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OutOfMemory {
+    /// What was asked for.
+    pub(crate) bytes: usize,
+}
+
 impl SharedBuf {
     /// `bytes` zeroed bytes, rounded up to a line. Pages are touched only when used.
-    pub(crate) fn zeroed(bytes: usize) -> Self {
-        let lines: Box<[Line]> = zeroed_lines(bytes.div_ceil(64));
+    pub(crate) fn zeroed(bytes: usize) -> Result<Self, OutOfMemory> {
+        let lines = zeroed_lines(bytes.div_ceil(64)).ok_or(OutOfMemory { bytes })?;
         // SAFETY: `UnsafeCell<Line>` has the layout of `Line`.
         let lines = unsafe { Box::from_raw(Box::into_raw(lines) as *mut [UnsafeCell<Line>]) };
-        Self { lines }
+        Ok(Self { lines })
     }
 
     /// Bytes held.
@@ -64,11 +72,21 @@ impl SharedBuf {
     }
 }
 
-/// Zeroed lines straight from the allocator, so that large buffers cost nothing until touched.
-fn zeroed_lines(count: usize) -> Box<[Line]> {
-    let lines = Box::<[Line]>::new_zeroed_slice(count);
-    // SAFETY: all-zero bytes are a valid `Line`.
-    unsafe { lines.assume_init() }
+/// Zeroed lines straight from the allocator, so that large buffers cost nothing until touched. `None`
+/// if there is no such memory.
+fn zeroed_lines(count: usize) -> Option<Box<[Line]>> {
+    if count == 0 {
+        return Some(Box::default());
+    }
+    let layout = Layout::array::<Line>(count).ok()?;
+    // SAFETY: the layout is not empty.
+    let start = unsafe { std::alloc::alloc_zeroed(layout) }.cast::<Line>();
+    if start.is_null() {
+        return None;
+    }
+    // SAFETY: the memory was allocated with the layout of `count` lines, and all-zero bytes are a
+    // valid `Line`.
+    Some(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(start, count)) })
 }
 
 /// Rows of a [`SharedBuf`]; copies are views of the same memory.

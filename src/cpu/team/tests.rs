@@ -23,7 +23,7 @@ fn every_item_of_every_region_is_done_once() {
 #[test]
 fn a_region_sees_what_the_last_one_wrote() {
     let mut team = Team::new(3).expect("threads");
-    let buf = SharedBuf::zeroed(64 * 4);
+    let buf = SharedBuf::zeroed(64 * 4).expect("memory");
     let plane = buf.plane::<u32>(0, 1, 64);
     team.run(&|w| {
         for step in 0..50u32 {
@@ -68,5 +68,16 @@ fn a_panic_on_any_worker_reaches_the_caller() {
 #[test]
 #[should_panic(expected = "past the end")]
 fn a_view_past_the_end_is_refused() {
-    let _ = SharedBuf::zeroed(64).plane::<f32>(0, 16, 2);
+    let _ = SharedBuf::zeroed(64).expect("memory").plane::<f32>(0, 16, 2);
+}
+
+#[test]
+fn memory_that_is_not_there_is_an_error() {
+    for bytes in [usize::MAX, usize::MAX / 2, 1 << 60] {
+        // Unseen by the compiler, which may leave out an allocation that nobody uses.
+        let found = std::hint::black_box(SharedBuf::zeroed(std::hint::black_box(bytes)));
+        assert_eq!(found.err(), Some(OutOfMemory { bytes }));
+    }
+    assert_eq!(SharedBuf::zeroed(0).expect("nothing").bytes(), 0);
+    assert_eq!(SharedBuf::zeroed(65).expect("memory").bytes(), 128);
 }
