@@ -9,8 +9,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use pantheon::cpu::kernels::{
-    DeltaArgs, Family, Kernels, KvRows, Panel, PerToken, Q8K_BYTES, Q80_BYTES, TILE, family,
-    kernels,
+    DeltaArgs, Family, Kernels, KvRows, PerToken, Q8K_BYTES, Q80_BYTES, TILE, family, kernels,
 };
 use pantheon::cpu::simd::Isa;
 use pantheon::quant::GgmlType;
@@ -95,22 +94,21 @@ fn products(k: &Kernels, weights: &[u8], filter: &str, noise: &mut Noise) {
     for ty in GgmlType::all().filter(|ty| ty.is_weight() && ty.name().contains(filter)) {
         let row_bytes = ty.row_bytes(K).expect("whole blocks");
         let weights = &finite(ty, weights);
-        let mut panel = Panel::new(K);
         let data = quantised(k, family(ty), &columns);
         let refs: Vec<&[u8]> = data.iter().map(Vec::as_slice).collect();
         let floats: Vec<&[f32]> = columns.iter().map(Vec::as_slice).collect();
         let mut line = format!("{:<14} {:<8}", k.isa.name(), ty.name());
-        for (count, bytes) in
-            [(1, WEIGHT_BYTES), (1, SMALL), (2, SMALL), (4, SMALL), (8, SMALL), (TILE, SMALL)]
+        for (count, bytes) in [1, 2, 3, 4, 8, 16, TILE]
+            .map(|count| (count, SMALL))
+            .into_iter()
+            .chain([(1, WEIGHT_BYTES)])
         {
             let rows = bytes / row_bytes;
             let w = &weights[..rows * row_bytes];
             let mut out = vec![0.0; rows * count];
+            let mut out: Vec<&mut [f32]> = out.chunks_mut(rows).collect();
             let seconds = match (k.product)(ty) {
-                Some(product) => best(|| {
-                    (k.pack)(family(ty), K, &refs[..count], &mut panel);
-                    product(black_box(w), &panel, &mut out);
-                }),
+                Some(product) => best(|| product(black_box(w), &[], K, &refs[..count], &mut out)),
                 None => best(|| (k.product_float)(ty, black_box(w), K, &floats[..count], &mut out)),
             };
             black_box(&out);
@@ -135,7 +133,6 @@ fn vectors(k: &Kernels, noise: &mut Noise) {
     let (x, w) = (noise.floats(K), noise.floats(K));
     let mut out = vec![0.0; K];
     let mut q = vec![0; K / 32 * Q80_BYTES];
-    let mut panel = Panel::new(K);
     let isa = k.isa;
     report(isa, "dot 2048", best(|| _ = black_box((k.dot)(black_box(&x), &w))), 8 * K);
     report(isa, "rms_norm 2048", best(|| (k.rms_norm)(black_box(&x), &w, 1e-6, &mut out)), 12 * K);
@@ -146,9 +143,6 @@ fn vectors(k: &Kernels, noise: &mut Noise) {
     let mut q8k = vec![0; K / 256 * Q8K_BYTES];
     report(isa, "quantize_q8k 2048", best(|| (k.quantize_q8k)(black_box(&x), &mut q8k)), 4 * K);
     report(isa, "quantize_q80 2048", best(|| (k.quantize_q80)(black_box(&x), &mut q)), 4 * K);
-    let columns = [q8k.as_slice(); TILE];
-    let seconds = best(|| (k.pack)(Family::Super, K, black_box(&columns), &mut panel));
-    report(isa, "pack 32 x 2048", seconds, TILE * K);
     let window: Vec<Vec<f32>> = (0..4).map(|_| noise.floats(8192)).collect();
     let window: Vec<&[f32]> = window.iter().map(Vec::as_slice).collect();
     let (taps, mut out) = (noise.floats(4 * 8192), vec![0.0; 8192]);

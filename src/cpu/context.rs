@@ -1,7 +1,7 @@
 //! What every stage sees: the weights, the batch, the sequences' states and the arena, for one pass.
 
-use super::kernels::{Kernels, Panel, TILE};
-use super::matmul::{Panels, ROW_BLOCK};
+use super::kernels::{Kernels, TILE};
+use super::matmul::ROW_BLOCK;
 use super::stages::{CHANNEL_BLOCK, TOKEN_BLOCK};
 use super::team::{Plane, Pod, SharedBuf};
 use crate::model::{Arena, Buffer, Model, Shape};
@@ -193,8 +193,6 @@ pub(crate) struct Context<'a, M: Model> {
     pub(crate) batch: &'a Batch,
     pub(crate) sequences: &'a [Sequence],
     pub(crate) planes: Planes<'a>,
-    /// `h`, arranged for the integer products.
-    pub(crate) panels: &'a Panels,
     pub(crate) routing: Routing<'a>,
     /// Per column: cosines, then sines, of every rotary pair.
     pub(crate) rope: Plane<'a, f32>,
@@ -205,7 +203,8 @@ pub(crate) struct Context<'a, M: Model> {
 
 /// A worker's private memory.
 pub(crate) struct Scratch {
-    pub(crate) products: Products,
+    /// Products of a row block with a tile of columns.
+    pub(crate) products: Vec<f32>,
     /// Gate products of a row block with a tile of columns.
     pub(crate) gates: Vec<f32>,
     /// Up products of a row block with a tile of columns.
@@ -222,24 +221,12 @@ pub(crate) struct Scratch {
     pub(crate) window: Vec<f32>,
 }
 
-/// Memory of the products in [`super::matmul`].
-pub(crate) struct Products {
-    /// A tile of gathered vectors, as super-blocks and as blocks.
-    pub(crate) panels: [Panel; 2],
-    /// Products of a row block with a tile of columns.
-    pub(crate) out: Vec<f32>,
-}
-
 impl Scratch {
     pub(crate) fn new(shape: &Shape) -> Self {
         let tile = TILE * ROW_BLOCK;
         let group = shape.n_head / shape.n_head_kv;
-        let widest = shape.n_embd.max(shape.expert_ff).max(shape.shared_ff);
         Self {
-            products: Products {
-                panels: [(); 2].map(|()| Panel::new(widest)),
-                out: vec![0.0; tile],
-            },
+            products: vec![0.0; tile],
             gates: vec![0.0; tile],
             ups: vec![0.0; tile],
             qk: vec![0.0; 2 * TOKEN_BLOCK * shape.gdn_head_dim],

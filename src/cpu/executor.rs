@@ -5,7 +5,6 @@ use std::sync::{Mutex, PoisonError};
 use super::Isa;
 use super::context::{Batch, Column, Context, Planes, Routing, Scratch, Sequence, Span};
 use super::kernels::{Kernels, kernels};
-use super::matmul::Panels;
 use super::rope::RopeTable;
 use super::stages::Pass;
 use super::team::{SharedBuf, Team};
@@ -30,7 +29,6 @@ pub(crate) struct CpuExecutor<M: Model> {
     scratch: Vec<Mutex<Scratch>>,
     rope_table: RopeTable,
     arena: SharedBuf,
-    panels: Panels,
     routing: SharedBuf,
     rope: SharedBuf,
     logits: SharedBuf,
@@ -85,7 +83,6 @@ impl<M: Model> CpuExecutor<M> {
         };
         let columns = M::ARENA.max_columns;
         let [arena, routing, rope, logits] = buffers(&shape, &M::ARENA, options);
-        let widest = shape.n_embd.max(shape.value_dim()).max(shape.q_dim());
         Ok(Self {
             weights,
             weight_bytes,
@@ -100,7 +97,6 @@ impl<M: Model> CpuExecutor<M> {
             team,
             rope_table: RopeTable::new(&shape, &facts.rope_scaling),
             arena: SharedBuf::zeroed(arena)?,
-            panels: Panels::new(options.chunk, widest),
             routing: SharedBuf::zeroed(routing)?,
             rope: SharedBuf::zeroed(rope)?,
             logits: SharedBuf::zeroed(logits)?,
@@ -151,7 +147,6 @@ impl<M: Model> Executor for CpuExecutor<M> {
             batch: &self.batch,
             sequences: &self.sequences,
             planes: Planes::new(&M::ARENA, &self.arena),
-            panels: &self.panels,
             routing: Routing::new(&shape, M::ARENA.max_columns, &self.routing),
             rope,
             logits: self.logits.plane(0, shape.n_vocab, self.max_outputs),

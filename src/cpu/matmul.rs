@@ -1,26 +1,27 @@
 //! Weight rows times input vectors: which form of the input a type wants, tiles of columns, row blocks.
-//!
-//! A matrix that all columns meet reads them from panels that the team arranged once ([`Panels`]); an
-//! expert's columns are gathered by the worker that multiplies them.
 
 use std::ops::Range;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-use super::context::{Context, Input, Products};
-use super::kernels::{Family, Panel, Q8K_BYTES, Q8K_LEN, Q80_BYTES, Q80_LEN, TILE, family};
+use super::context::{Context, Input};
+use super::kernels::{Family, Q8K_BYTES, Q8K_LEN, Q80_BYTES, Q80_LEN, TILE, family};
 use crate::model::Model;
 use crate::weights::Matrix;
 
-/// Most rows claimed at a time: gathered columns are arranged once per claim.
+/// Rows multiplied at a time: a few tiles of weights.
 pub(crate) const ROW_BLOCK: usize = 128;
-/// Rows claimed at a time for few columns: long enough to stream, short enough to balance.
-const ROW_BLOCK_FEW: usize = 32;
-/// Columns that count as few.
-const FEW: usize = 3;
 
-/// Rows to claim at a time for so many columns.
-pub(crate) const fn row_block(columns: usize) -> usize {
-    if columns <= FEW { ROW_BLOCK_FEW } else { ROW_BLOCK }
+/// Blocks to claim at a time, of so many among so many workers: long streams of weights, each
+/// prefetched while the one before is multiplied, and yet enough claims to balance.
+pub(crate) const fn blocks_per_claim(blocks: usize, workers: usize) -> usize {
+    const MOST: usize = 16;
+    let share = blocks / (8 * workers);
+    if share == 0 {
+        1
+    } else if share > MOST {
+        MOST
+    } else {
+        share
+    }
 }
 
 /// The form of input that a matrix is multiplied with.
@@ -84,179 +85,117 @@ pub(crate) fn quantise<M: Model>(
     }
 }
 
-/// The columns of a stage's input, a panel per tile and family.
-///
-/// A tile is written by the worker that claimed it in one region and read by all in the next; the locks
-/// are never contended.
-pub(crate) struct Panels(Vec<[RwLock<Panel>; 2]>);
-
-impl Panels {
-    /// Panels for `columns` vectors of up to `len` values.
-    pub(crate) fn new(columns: usize, len: usize) -> Self {
-        let panel = |_| [(); 2].map(|()| RwLock::new(Panel::new(len)));
-        Self((0..columns.div_ceil(TILE)).map(panel).collect())
-    }
-
-    fn lock(&self, tile: usize, family: Family) -> &RwLock<Panel> {
-        &self.0[tile][usize::from(family == Family::Block)]
-    }
-
-    fn read(&self, tile: usize, family: Family) -> RwLockReadGuard<'_, Panel> {
-        self.lock(tile, family).read().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Columns of a tile.
-pub(crate) fn tile_columns(tile: usize, count: usize) -> Range<usize> {
-    tile * TILE..((tile + 1) * TILE).min(count)
-}
-
-/// Quantises the vectors of a tile of `h` and arranges them, in the forms that the stage's matrices want.
-pub(crate) fn arrange<M: Model>(
-    cx: &Context<'_, M>,
-    tile: usize,
-    count: usize,
-    len: usize,
-    matrices: &[&Matrix],
-) {
-    let parts = Parts::new(tile_columns(tile, count).map(|column| Part::whole(column, len)));
-    parts.as_slice().iter().for_each(|part| quantise(cx, cx.planes.h, *part, matrices));
-    for family in QUANTISED {
-        if matrices.iter().any(|w| form(cx, w) == family) {
-            let lock = cx.panels.lock(tile, family);
-            let mut panel = lock.write().unwrap_or_else(PoisonError::into_inner);
-            pack(cx, family, cx.planes.h, parts.as_slice(), &mut panel);
-        }
-    }
-}
-
-const QUANTISED: [Family; 2] = [Family::Super, Family::Block];
-
-/// At most a tile of vectors.
-pub(crate) struct Parts {
+/// At most [`TILE`] vectors of an input that [`quantise`] has prepared.
+pub(crate) struct Tile<'a> {
+    input: Input<'a>,
     parts: [Part; TILE],
     count: usize,
 }
 
-impl Parts {
-    pub(crate) fn new(parts: impl IntoIterator<Item = Part>) -> Self {
-        let mut all = Self { parts: [Part::whole(0, 0); TILE], count: 0 };
+impl<'a> Tile<'a> {
+    pub(crate) fn new(input: Input<'a>, parts: impl IntoIterator<Item = Part>) -> Self {
+        let mut tile = Self { input, parts: [Part::whole(0, 0); TILE], count: 0 };
         for part in parts {
-            all.parts[all.count] = part;
-            all.count += 1;
+            tile.parts[tile.count] = part;
+            tile.count += 1;
         }
-        all
+        tile
     }
 
-    fn as_slice(&self) -> &[Part] {
+    /// Some columns of `h`.
+    pub(crate) fn columns<M: Model>(
+        cx: &Context<'a, M>,
+        columns: Range<usize>,
+        len: usize,
+    ) -> Self {
+        Self::new(cx.planes.h, columns.map(|column| Part::whole(column, len)))
+    }
+
+    fn parts(&self) -> &[Part] {
         &self.parts[..self.count]
     }
-}
 
-/// Arranges at most a tile of quantised vectors.
-fn pack<M: Model>(
-    cx: &Context<'_, M>,
-    family: Family,
-    input: Input<'_>,
-    parts: &[Part],
-    panel: &mut Panel,
-) {
-    let mut columns: [&[u8]; TILE] = [&[]; TILE];
-    for (column, part) in columns.iter_mut().zip(parts) {
-        *column = match family {
-            Family::Super => &input.q8k.read(part.column)[part.q8k()],
-            _ => &input.q80.read(part.column)[part.q80()],
-        };
-    }
-    (cx.kernels.pack)(family, parts[0].len, &columns[..parts.len()], panel);
-}
-
-/// Where a tile of vectors comes from.
-pub(crate) enum Tile<'a> {
-    /// A tile of `h` that [`arrange`] has prepared, and its columns.
-    Arranged(usize, Range<usize>),
-    /// Vectors from anywhere that [`gather`] has prepared.
-    Gathered(Input<'a>, &'a Parts, &'a [Panel; 2]),
-}
-
-impl Tile<'_> {
-    /// Number of vectors.
-    pub(crate) fn count(&self) -> usize {
-        match self {
-            Self::Arranged(_, columns) => columns.len(),
-            Self::Gathered(_, parts, _) => parts.count,
+    /// The vectors in f32.
+    fn floats(&self) -> [&'a [f32]; TILE] {
+        let mut columns: [&[f32]; TILE] = [&[]; TILE];
+        for (column, part) in columns.iter_mut().zip(self.parts()) {
+            *column = &self.input.f32.read(part.column)[part.f32()];
         }
+        columns
+    }
+
+    /// The vectors in super-blocks or blocks.
+    fn quantised(&self, family: Family) -> [&'a [u8]; TILE] {
+        let mut columns: [&[u8]; TILE] = [&[]; TILE];
+        for (column, part) in columns.iter_mut().zip(self.parts()) {
+            *column = match family {
+                Family::Super => &self.input.q8k.read(part.column)[part.q8k()],
+                _ => &self.input.q80.read(part.column)[part.q80()],
+            };
+        }
+        columns
     }
 }
 
-/// Arranges vectors from anywhere for one worker, in the forms that `matrices` want.
-pub(crate) fn gather<'a, M: Model>(
-    cx: &Context<'a, M>,
-    input: Input<'a>,
-    parts: &'a Parts,
-    matrices: &[&Matrix],
-    panels: &'a mut [Panel; 2],
-) -> Tile<'a> {
-    for (family, panel) in QUANTISED.into_iter().zip(panels.iter_mut()) {
-        if matrices.iter().any(|w| form(cx, w) == family) {
-            pack(cx, family, input, parts.as_slice(), panel);
+/// Where the products of a tile go: a run of rows for each of its vectors.
+pub(crate) struct Outputs<'a> {
+    runs: [&'a mut [f32]; TILE],
+    count: usize,
+}
+
+impl<'a> Outputs<'a> {
+    pub(crate) fn new(runs: impl IntoIterator<Item = &'a mut [f32]>) -> Self {
+        let mut outputs = Self { runs: [(); TILE].map(|()| &mut [][..]), count: 0 };
+        for run in runs {
+            outputs.runs[outputs.count] = run;
+            outputs.count += 1;
         }
+        outputs
     }
-    Tile::Gathered(input, parts, panels)
 }
 
 /// `rows` of `w` times the vectors of a tile: `out[vector][row]`, the output scale of `w` applied.
+/// `next` are weights that will be read after.
 pub(crate) fn multiply_tile<M: Model>(
     cx: &Context<'_, M>,
     w: &Matrix,
     rows: Range<usize>,
+    next: &[u8],
     tile: &Tile<'_>,
-    out: &mut [f32],
+    mut out: Outputs<'_>,
 ) {
-    let family = form(cx, w);
-    let bytes = w.rows_bytes(rows);
+    let (family, bytes) = (form(cx, w), w.rows_bytes(rows));
+    let out = &mut out.runs[..out.count];
     if family == Family::Float {
-        let mut columns: [&[f32]; TILE] = [&[]; TILE];
-        for (i, column) in columns[..tile.count()].iter_mut().enumerate() {
-            *column = match tile {
-                Tile::Arranged(_, range) => &cx.planes.h.f32.read(range.start + i)[..w.k()],
-                Tile::Gathered(input, parts, _) => {
-                    let part = parts.parts[i];
-                    &input.f32.read(part.column)[part.f32()]
-                }
-            };
-        }
-        (cx.kernels.product_float)(w.ty(), bytes, w.k(), &columns[..tile.count()], out);
+        (cx.kernels.product_float)(w.ty(), bytes, w.k(), &tile.floats()[..tile.count], out);
     } else {
         let product = (cx.kernels.product)(w.ty()).expect("quantised types have a product");
-        match tile {
-            Tile::Arranged(tile, _) => product(bytes, &cx.panels.read(*tile, family), out),
-            Tile::Gathered(_, _, panels) => {
-                product(bytes, &panels[usize::from(family == Family::Block)], out);
-            }
-        }
+        product(bytes, next, w.k(), &tile.quantised(family)[..tile.count], out);
     }
     if w.scale() != 1.0 {
-        (cx.kernels.scale)(w.scale(), out);
+        out.iter_mut().for_each(|out| (cx.kernels.scale)(w.scale(), out));
     }
 }
 
-/// Multiplies `rows` of `w` (at most [`ROW_BLOCK`]) with the first `count` columns of `h` and hands each
-/// column's products to `sink`.
-pub(crate) fn multiply<M: Model>(
+/// Multiplies `rows` of `w` with the first `count` columns of `h`, a tile of them at a time; `out` says where
+/// a column's products go. `next` are weights that will be read after.
+pub(crate) fn multiply<'o, M: Model>(
     cx: &Context<'_, M>,
     w: &Matrix,
-    rows: Range<usize>,
+    rows: &Range<usize>,
+    next: &[u8],
     count: usize,
-    products: &mut Products,
-    mut sink: impl FnMut(usize, &[f32]),
+    out: impl Fn(usize) -> &'o mut [f32],
 ) {
-    for tile in 0..count.div_ceil(TILE) {
-        let columns = tile_columns(tile, count);
-        let out = &mut products.out[..columns.len() * rows.len()];
-        multiply_tile(cx, w, rows.clone(), &Tile::Arranged(tile, columns.clone()), out);
-        for (column, values) in columns.zip(out.chunks_exact(rows.len())) {
-            sink(column, values);
-        }
+    for (columns, last) in tiles(count) {
+        let tile = Tile::columns(cx, columns.clone(), w.k());
+        let next = if last { next } else { &[] };
+        multiply_tile(cx, w, rows.clone(), next, &tile, Outputs::new(columns.map(&out)));
     }
+}
+
+/// So many columns, a tile at a time, and whether it is the last.
+pub(crate) fn tiles(count: usize) -> impl Iterator<Item = (Range<usize>, bool)> {
+    let tile = move |start| start..count.min(start + TILE);
+    (0..count).step_by(TILE).map(move |start| (tile(start), start + TILE >= count))
 }

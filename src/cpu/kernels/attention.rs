@@ -24,6 +24,10 @@ pub enum KvRows<'a> {
 /// Queries taken together, so that a chunk of a row is converted once for all of them.
 const HEADS: usize = 4;
 
+/// Rows (of keys) or chunks (of values) taken together, so that a query or weight is loaded once for
+/// them: where registers hold so many sums.
+const TOGETHER: usize = 4;
+
 /// Chunk `i` of row `t` of `dim` values.
 #[inline(always)]
 fn load<S: Simd>(s: S, rows: KvRows<'_>, t: usize, i: usize) -> S::F {
@@ -71,6 +75,7 @@ pub(crate) fn scores<S: Simd>(
     }
 }
 
+/// `H` queries against all rows, several at a time.
 #[inline(always)]
 fn score_heads<S: Simd, const H: usize>(
     s: S,
@@ -81,22 +86,48 @@ fn score_heads<S: Simd, const H: usize>(
     scale: f32,
     out: &mut [f32],
 ) {
-    let (q, chunks) = (q.as_chunks::<16>().0, dim / 16);
-    assert!(q.len() == H * chunks && out.len() == H * count, "{H} queries");
-    for t in 0..count {
-        let mut acc = [s.splat(0.0); H];
-        for i in 0..chunks {
-            let row = load(s, rows, t, i);
+    let q = q.as_chunks::<16>().0;
+    assert!(q.len() == H * (dim / 16) && out.len() == H * count, "{H} queries");
+    let together = if S::WIDE { count / TOGETHER * TOGETHER } else { 0 };
+    for t in (0..together).step_by(TOGETHER) {
+        score_rows::<S, H, TOGETHER>(s, q, rows, t, scale, out);
+    }
+    for t in together..count {
+        score_rows::<S, H, 1>(s, q, rows, t, scale, out);
+    }
+}
+
+/// `H` queries against rows `t..t + R`.
+#[inline(always)]
+fn score_rows<S: Simd, const H: usize, const R: usize>(
+    s: S,
+    q: &[[f32; 16]],
+    rows: KvRows<'_>,
+    t: usize,
+    scale: f32,
+    out: &mut [f32],
+) {
+    let (chunks, count) = (q.len() / H, out.len() / H);
+    let mut acc = [[s.splat(0.0); H]; R];
+    for i in 0..chunks {
+        let mut queries = [s.splat(0.0); H];
+        for h in 0..H {
+            queries[h] = s.load(&q[h * chunks + i]);
+        }
+        for (r, acc) in acc.iter_mut().enumerate() {
+            let row = load(s, rows, t + r, i);
             for h in 0..H {
-                acc[h] = s.fma(s.load(&q[h * chunks + i]), row, acc[h]);
+                acc[h] = s.fma(queries[h], row, acc[h]);
             }
         }
+    }
+    for (r, acc) in acc.iter().enumerate() {
         // Of four accumulators at a time; the spare ones fold to zero.
         let mut four = [s.splat(0.0); HEADS];
-        four[..H].copy_from_slice(&acc);
+        four[..H].copy_from_slice(acc);
         let dots = s.fold4(four);
         for h in 0..H {
-            out[h * count + t] = dots[h] * scale;
+            out[h * count + t + r] = dots[h] * scale;
         }
     }
 }
@@ -132,6 +163,7 @@ pub(crate) fn values<S: Simd>(
     }
 }
 
+/// `H` outputs, several chunks at a time.
 #[inline(always)]
 fn value_heads<S: Simd, const H: usize>(
     s: S,
@@ -143,19 +175,46 @@ fn value_heads<S: Simd, const H: usize>(
 ) {
     let (acc, chunks) = (acc.as_chunks_mut::<16>().0, dim / 16);
     assert!(acc.len() == H * chunks && p.len() == H * count, "{H} outputs");
-    for i in 0..chunks {
-        let mut sums = [s.splat(0.0); H];
-        for h in 0..H {
-            sums[h] = s.load(&acc[h * chunks + i]);
+    let together = if S::WIDE { chunks / TOGETHER * TOGETHER } else { 0 };
+    for i in (0..together).step_by(TOGETHER) {
+        value_chunks::<S, H, TOGETHER>(s, p, rows, i, acc);
+    }
+    for i in together..chunks {
+        value_chunks::<S, H, 1>(s, p, rows, i, acc);
+    }
+}
+
+/// Chunks `i..i + N` of `H` outputs.
+#[inline(always)]
+fn value_chunks<S: Simd, const H: usize, const N: usize>(
+    s: S,
+    p: &[f32],
+    rows: KvRows<'_>,
+    i: usize,
+    acc: &mut [[f32; 16]],
+) {
+    let (chunks, count) = (acc.len() / H, p.len() / H);
+    let mut sums = [[s.splat(0.0); N]; H];
+    for (h, sums) in sums.iter_mut().enumerate() {
+        for (n, sum) in sums.iter_mut().enumerate() {
+            *sum = s.load(&acc[h * chunks + i + n]);
         }
-        for t in 0..count {
-            let row = load(s, rows, t, i);
-            for h in 0..H {
-                sums[h] = s.fma(s.splat(p[h * count + t]), row, sums[h]);
+    }
+    for t in 0..count {
+        let mut row = [s.splat(0.0); N];
+        for (n, row) in row.iter_mut().enumerate() {
+            *row = load(s, rows, t, i + n);
+        }
+        for (h, sums) in sums.iter_mut().enumerate() {
+            let weight = s.splat(p[h * count + t]);
+            for (sum, row) in sums.iter_mut().zip(row) {
+                *sum = s.fma(weight, row, *sum);
             }
         }
-        for h in 0..H {
-            s.store(sums[h], &mut acc[h * chunks + i]);
+    }
+    for (h, sums) in sums.into_iter().enumerate() {
+        for (n, sum) in sums.into_iter().enumerate() {
+            s.store(sum, &mut acc[h * chunks + i + n]);
         }
     }
 }

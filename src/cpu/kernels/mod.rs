@@ -1,33 +1,35 @@
 //! The kernels: one table of functions per instruction set, all giving the same bits.
 //!
 //! ```text
-//! activations  f32 --quantize_q8k/q80--> planes --pack--> Panel --product(ty)--> out[column][row]
-//! exact        f32 ----------------------------------product_float------------> out[column][row]
+//! activations  f32 --quantize_q8k/q80--> planes --product(ty)--> out[column][row]
+//! exact        f32 ---------------------------product_float----> out[column][row]
 //! ```
 
 mod attention;
+mod columns;
 mod delta;
 mod float;
 mod math;
-mod panel;
 mod product;
 mod quantize;
 mod unpack;
 mod vector;
 
 pub use attention::KvRows;
+pub use columns::{Family, TILE};
 pub use delta::{DeltaArgs, PerToken};
-pub use panel::{Family, Panel, TILE};
 pub use quantize::{Q8K_BYTES, Q8K_LEN, Q80_BYTES, Q80_LEN};
 
 use crate::cpu::simd::{Isa, Scalar, Simd};
 use crate::quant::GgmlType;
 
-/// Multiplies rows of one type with a panel: `(rows, panel, out)`, `out[column][row]`.
-pub type Product = fn(&[u8], &Panel, &mut [f32]);
+/// Multiplies rows of one type with 1 to [`TILE`] columns, quantised as [`family`] says:
+/// `(rows, next, k, columns, out)`, `out[column][row]`; `next` is memory that will be read after, to be
+/// asked for in good time.
+pub type Product = fn(&[u8], &[u8], usize, &[&[u8]], &mut [&mut [f32]]);
 
 /// Multiplies rows of any type with f32 columns: `(ty, rows, k, columns, out)`, `out[column][row]`.
-pub type FloatProduct = fn(GgmlType, &[u8], usize, &[&[f32]], &mut [f32]);
+pub type FloatProduct = fn(GgmlType, &[u8], usize, &[&[f32]], &mut [&mut [f32]]);
 
 /// In-place map of a vector.
 pub type Map = fn(&mut [f32]);
@@ -101,8 +103,6 @@ pub struct Kernels {
     pub quantize_q8k: fn(&[f32], &mut [u8]),
     /// `(x, out)`: to blocks, [`Q80_BYTES`] per started [`Q80_LEN`].
     pub quantize_q80: fn(&[f32], &mut [u8]),
-    /// `(family, k, columns, panel)`: arranges 1 to [`TILE`] quantised columns of `k` inputs.
-    pub pack: fn(Family, usize, &[&[u8]], &mut Panel),
     /// The integer product of a type; none for float types and for types that hold no weights.
     pub product: fn(GgmlType) -> Option<Product>,
     /// `(ty, rows, k, columns, out)`: f32 columns (at most [`TILE`]) times rows of any type,
@@ -138,12 +138,20 @@ pub fn kernels(isa: Isa) -> &'static Kernels {
     #[cfg(target_arch = "x86_64")]
     static AVX2: Kernels = table::<crate::cpu::simd::Avx2>();
     #[cfg(target_arch = "x86_64")]
+    static AVXVNNI: Kernels = table::<crate::cpu::simd::AvxVnni>();
+    #[cfg(target_arch = "x86_64")]
     static AVX512: Kernels = table::<crate::cpu::simd::Avx512>();
+    #[cfg(target_arch = "aarch64")]
+    static NEON: Kernels = table::<crate::cpu::simd::Neon>();
     match isa {
         #[cfg(target_arch = "x86_64")]
         Isa::Avx2 => &AVX2,
         #[cfg(target_arch = "x86_64")]
+        Isa::AvxVnni => &AVXVNNI,
+        #[cfg(target_arch = "x86_64")]
         Isa::Avx512Vnni => &AVX512,
+        #[cfg(target_arch = "aarch64")]
+        Isa::Neon => &NEON,
         _ => &SCALAR,
     }
 }
@@ -193,46 +201,20 @@ const fn table<S: Simd>() -> Kernels {
         from_f16: entry!(attention::from_f16, |from: &[u16], to: &mut [f32]|),
         quantize_q8k: entry!(quantize::q8k, |x: &[f32], out: &mut [u8]|),
         quantize_q80: entry!(quantize::q80, |x: &[f32], out: &mut [u8]|),
-        pack: pack_for::<S>,
         product: product_of::<S>,
         product_float: entry!(
             float::rows,
-            |ty: GgmlType, rows: &[u8], k: usize, cols: &[&[f32]], out: &mut [f32]|
+            |ty: GgmlType, rows: &[u8], k: usize, cols: &[&[f32]], out: &mut [&mut [f32]]|
         ),
     }
 }
 
-/// Arranges a tile for the set `S`, or for its narrow companion where that has lanes enough.
-fn pack_for<S: Simd>(family: Family, k: usize, columns: &[&[u8]], panel: &mut Panel) {
-    macro_rules! pack {
-        ($set:ty) => {
-            <$set>::enter(
-                #[inline(always)]
-                |s| panel::pack(s, family, k, columns, panel),
-            )
-        };
-    }
-    if columns.len() <= S::Narrow::LANES { pack!(S::Narrow) } else { pack!(S) }
-}
-
-/// The integer product of a type on the set `S`: tiles arranged for the narrow companion are its work.
+/// The integer product of a type on the set `S`.
 fn product_of<S: Simd>(ty: GgmlType) -> Option<Product> {
     use GgmlType as T;
     macro_rules! product {
         ($rows:ident, $ty:ident) => {
-            |w: &[u8], x: &Panel, out: &mut [f32]| {
-                if x.columns() <= S::Narrow::LANES {
-                    S::Narrow::enter(
-                        #[inline(always)]
-                        move |s| product::$rows::<S::Narrow, unpack::$ty>(s, w, x, out),
-                    )
-                } else {
-                    S::enter(
-                        #[inline(always)]
-                        move |s| product::$rows::<S, unpack::$ty>(s, w, x, out),
-                    )
-                }
-            }
+            entry!(product::$rows::<S, unpack::$ty>, |w: &[u8], next: &[u8], k: usize, x: &[&[u8]], out: &mut [&mut [f32]]|)
         };
     }
     Some(match ty {

@@ -3,7 +3,7 @@
 //! * super-blocks ([`Q8K_BYTES`] per 256 values): `i8[256]` of all blocks, then `i16[16]` sums of
 //!   groups of 16, then the f32 scales;
 //! * blocks ([`Q80_BYTES`] per 32 values): `i8[32]` of all blocks, then the f32 scales, then the
-//!   i32 sums.
+//!   i16 sums of both halves.
 //!
 //! A last, partial block is filled with zeros. All quantised values are in -127..=127.
 
@@ -106,8 +106,10 @@ pub(crate) fn q80<S: Simd>(s: S, x: &[f32], out: &mut [u8]) {
         let (inverse, d) = if inverse.is_infinite() { (0.0, 0.0) } else { (inverse, d) };
         let inverse = s.splat(inverse);
         let (q_low, q_high) = q[b * Q80_LEN..][..Q80_LEN].split_at_mut(16);
-        let sum = round_run(s, low, inverse, q_low) + round_run(s, high, inverse, q_high);
         scales[b * 4..][..4].copy_from_slice(&d.to_le_bytes());
-        sums[b * 4..][..4].copy_from_slice(&sum.to_le_bytes());
+        for (half, (x, q)) in [(low, q_low), (high, q_high)].into_iter().enumerate() {
+            let sum = round_run(s, x, inverse, q) as i16;
+            sums[4 * b + 2 * half..][..2].copy_from_slice(&sum.to_le_bytes());
+        }
     }
 }

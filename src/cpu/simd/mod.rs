@@ -8,19 +8,34 @@
 //! All `unsafe` code of the kernels lives in this module. It rests on one rule: a value of a
 //! [`Simd`] type exists only inside `enter`, and `enter` panics where the processor lacks the set.
 
-mod aligned;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod avxvnni;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod dot4;
+#[cfg(target_arch = "x86_64")]
+mod forward;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod scalar;
+mod tile;
 
-pub use aligned::{AlignedBytes, signed};
 #[cfg(target_arch = "x86_64")]
 pub use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 pub use avx512::Avx512;
+#[cfg(target_arch = "x86_64")]
+pub use avxvnni::AvxVnni;
+#[cfg(target_arch = "aarch64")]
+pub use neon::Neon;
 pub use scalar::Scalar;
+pub use tile::{
+    BlockPacking, BlockX, Bytes, MAX_ROWS, Packing, Rows, SuperPacking, SuperX, Tail, WeightTile,
+    Words, signed, word,
+};
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -31,13 +46,18 @@ pub enum Isa {
     Scalar,
     /// x86-64 with AVX2, FMA and F16C.
     Avx2,
+    /// x86-64 with AVX2, FMA, F16C and AVX-VNNI.
+    AvxVnni,
     /// x86-64 with AVX-512 (F, BW, DQ, VL) and AVX-512 VNNI.
     Avx512Vnni,
+    /// aarch64 with NEON and its dot product instructions.
+    Neon,
 }
 
 impl Isa {
     /// Every set known to this program, slowest first.
-    pub const ALL: [Self; 3] = [Self::Scalar, Self::Avx2, Self::Avx512Vnni];
+    pub const ALL: [Self; 5] =
+        [Self::Scalar, Self::Avx2, Self::AvxVnni, Self::Avx512Vnni, Self::Neon];
 
     /// The fastest set this processor has.
     pub fn detect() -> Self {
@@ -66,7 +86,9 @@ impl Isa {
         match self {
             Self::Scalar => "scalar",
             Self::Avx2 => "avx2",
+            Self::AvxVnni => "avxvnni",
             Self::Avx512Vnni => "avx512+vnni",
+            Self::Neon => "neon+dotprod",
         }
     }
 
@@ -90,6 +112,9 @@ fn probe() -> u8 {
         && std::arch::is_x86_feature_detected!("f16c")
     {
         sets |= Isa::Avx2.bit();
+        if std::arch::is_x86_feature_detected!("avxvnni") {
+            sets |= Isa::AvxVnni.bit();
+        }
         if std::arch::is_x86_feature_detected!("avx512f")
             && std::arch::is_x86_feature_detected!("avx512bw")
             && std::arch::is_x86_feature_detected!("avx512dq")
@@ -99,62 +124,32 @@ fn probe() -> u8 {
             sets |= Isa::Avx512Vnni.bit();
         }
     }
-    sets
-}
-
-/// A tile of activations for [`Simd::tile_group`]: `blocks` consecutive column blocks of one unit.
-///
-/// `x` holds, per column block, `[step][lane][4]` quantised activations: a step is four consecutive
-/// inputs, a lane one column.
-#[derive(Clone, Copy)]
-pub struct TileX<'a> {
-    /// From the first step of the first column block on.
-    pub x: &'a [i8],
-    /// Distance between column blocks, in bytes.
-    pub stride: usize,
-}
-
-/// How the unpacked weights of a type multiply: what bounds hold for its integer sums.
-pub trait Packing {
-    /// Weights are i8 (any value); else u8 below 128.
-    const WIDE: bool;
-    /// Steps (of four inputs) that share a scale: 4 or 8.
-    const STEPS: usize;
-    /// So many steps of a lane's sum of two products fit i16: 1, 2, 4 or 8. With activations in
-    /// -127..=127 this asks `SAFE * 2 * max|w| * 127 <= 32767`; see [`safe_steps`].
-    const SAFE: usize;
-}
-
-/// [`Packing::SAFE`] for weights of at most `max` in magnitude. 128 itself is safe once:
-/// `2 * 128 * 127 = 32512`.
-pub const fn safe_steps(max: i32) -> usize {
-    let mut steps = 8;
-    while steps > 1 && steps * 2 * max * 127 > i16::MAX as i32 {
-        steps /= 2;
+    #[cfg(target_arch = "aarch64")]
+    if std::arch::is_aarch64_feature_detected!("neon")
+        && std::arch::is_aarch64_feature_detected!("dotprod")
+    {
+        sets |= Isa::Neon.bit();
     }
-    assert!(steps * 2 * max * 127 <= i16::MAX as i32, "a pair of products exceeds i16");
-    steps as usize
+    sets
 }
 
 /// What kernels ask of an instruction set.
 ///
-/// Two kinds of vectors: [`Simd::F`], 16 f32 lanes, for all float work; and column vectors
-/// ([`Simd::I`], [`Simd::C`]), [`Simd::LANES`] wide, whose lanes are the columns of a tile.
+/// Two kinds of vectors: [`Simd::F`], 16 f32 lanes, for all float work; and [`Simd::V`], a word of each of
+/// [`Simd::LANES`] rows of weights.
 pub trait Simd: Copy + Send + Sync + 'static {
     /// Which set this is.
     const ISA: Isa;
-    /// Columns in a column vector: 8 or 16.
+    /// Rows of a [`Simd::V`]: 8 or 16.
     const LANES: usize;
-    /// The set for tiles that would leave most of [`Simd::LANES`] empty; the set itself if it is narrow.
-    type Narrow: Simd;
+    /// Rows of a tile: a multiple of the lanes, at most [`tile::MAX_ROWS`].
+    const ROWS: usize;
+    /// Whether a [`Simd::F`] is one register, so that some two dozen are at hand.
+    const WIDE: bool;
     /// Sixteen f32.
     type F: Copy;
-    /// Thirty-two u8.
-    type B: Copy;
-    /// [`Simd::LANES`] i32.
-    type I: Copy;
-    /// [`Simd::LANES`] f32.
-    type C: Copy;
+    /// Four bytes of each of [`Simd::LANES`] rows.
+    type V: Words;
 
     /// Runs `f` compiled for this instruction set.
     ///
@@ -216,99 +211,58 @@ pub trait Simd: Copy + Send + Sync + 'static {
     /// Asks for the cache line `at` bytes after the start of `from`, which may lie past its end.
     fn prefetch(self, from: &[u8], at: usize);
 
-    // ---- columns of a tile ----
+    // ---- rows of a tile ----
 
-    /// All zero.
-    fn izero(self) -> Self::I;
-    /// `a - b`.
-    fn isub(self, a: Self::I, b: Self::I) -> Self::I;
-    /// `acc + even * pair[0] + odd * pair[1]`, where `sums` holds `[lane][2]` = (even, odd).
-    fn ipairs(self, acc: Self::I, sums: &[i16], pair: [i16; 2]) -> Self::I;
-    /// To f32, rounded to nearest.
-    fn itof(self, v: Self::I) -> Self::C;
-    /// Columns from memory, `LANES` of them.
-    fn cload(self, from: &[f32]) -> Self::C;
-    /// Columns to memory, `LANES` of them.
-    fn cstore(self, v: Self::C, to: &mut [f32]);
-    /// `v` times every column.
-    fn cscale(self, a: Self::C, v: f32) -> Self::C;
-    /// `a * b + c`, rounded once.
-    fn cfma(self, a: Self::C, b: Self::C, c: Self::C) -> Self::C;
-
-    /// Adds `scale[r] * sum(w[r] * x)` over a group of `P::STEPS * 4` inputs, for `R` rows and `NB`
-    /// column blocks.
+    /// The eight words of bytes `at..at + 32` of rows `lane..lane + LANES`.
     ///
     /// # Panics
-    /// Where a slice is too short.
-    fn tile_group<P: Packing, const R: usize, const NB: usize>(
+    /// Where a row has no such bytes.
+    fn rows(self, rows: &Rows<'_>, lane: usize, at: usize) -> [Self::V; 8];
+    /// The four words of bytes `at..at + 16` of rows `lane..lane + LANES`.
+    ///
+    /// # Panics
+    /// Where a row has no such bytes.
+    fn short_rows(self, rows: &Rows<'_>, lane: usize, at: usize) -> [Self::V; 4];
+    /// `table[a]` for bytes below 16.
+    fn lookup(self, table: &[i8; 16], a: Self::V) -> Self::V;
+    /// `table[a]` for words below its length, which is a power of two.
+    ///
+    /// # Panics
+    /// Where its length is not.
+    fn gather(self, table: &[u32], a: Self::V) -> Self::V;
+    /// The f16 in the low half of each word, as f32, times `factor`.
+    fn halves(self, a: Self::V, factor: f32) -> Self::V;
+    /// i32 scales as [`Simd::super_unit`] wants them.
+    fn scales<P: SuperPacking>(self, a: Self::V) -> Self::V;
+    /// Words `index` of rows `lane..lane + LANES` into a tile.
+    fn put(self, tile: &mut WeightTile, index: usize, lane: usize, v: Self::V);
+    /// As [`Simd::put`], for weights.
+    fn put_q<P: Packing>(self, tile: &mut WeightTile, index: usize, lane: usize, v: Self::V);
+
+    /// Adds a super-block of each row times `C` columns to `acc`, `[column][row]`:
+    /// `acc = fma(d d_x, sum_g scale_g sum(q x) - sum_g offset_g sum(x), acc)`, or with mins
+    /// `acc = fma(-(dmin d_x), sum_g min_g sum(x), fma(d d_x, sum_g scale_g sum(q x), acc))`.
+    ///
+    /// # Panics
+    /// Where `acc` is too short.
+    fn super_unit<P: SuperPacking, const C: usize>(
         self,
-        acc: &mut [[Self::I; NB]; R],
-        x: TileX<'_>,
-        w: [&[u8]; R],
-        scale: [i16; R],
+        tile: &WeightTile,
+        x: [SuperX<'_>; C],
+        acc: &mut [f32],
     );
 
-    // ---- one column ----
-
-    /// `(sum_g scale[g] * sum(q * x), sum_g coef[g] * sums[g])` over the 16 groups of 16.
+    /// Adds the first `count` blocks of each row times `C` columns to `acc`, `[column][block][row]`:
+    /// `acc = fma(d d_x, sum((q - offset) x), acc)`, of halves one after the other; with minimums then
+    /// `acc = fma(m d_x, sum(x), acc)`.
     ///
-    /// `|x| <= 127`.
-    fn dot_super<P: Packing>(
+    /// # Panics
+    /// Where `acc` or a column is too short, or `count` exceeds 8.
+    fn block_unit<P: BlockPacking, const C: usize>(
         self,
-        q: &[u8; 256],
-        x: &[i8; 256],
-        scale: &[i16; 16],
-        sums: &[i16; 16],
-        coef: &[i16; 16],
-    ) -> (i32, i32);
-
-    /// `sum(q * x)` for each of the 8 blocks of 32. As [`Simd::dot_super`] otherwise.
-    fn dot_blocks<P: Packing>(self, q: &[u8; 256], x: &[i8; 256]) -> [i32; 8];
-
-    /// `sum(q * x)` for each of the 16 groups of 16, `q` as i8.
-    fn dot_halves(self, q: &[u8; 256], x: &[i8; 256]) -> [i32; 16];
-
-    /// `acc[i] = fma(a[i] * b[i], dots[i] as f32, acc[i])` for the first `count` of eight lanes.
-    fn add_lanes(
-        self,
-        acc: &mut [f32; 8],
-        a: &[f32; 8],
-        b: &[f32; 8],
-        dots: &[i32; 8],
+        tile: &WeightTile,
         count: usize,
+        x: [BlockX<'_>; C],
+        acc: &mut [f32],
     );
-
-    // ---- 32 bytes, for unpacking ----
-
-    /// Bytes from memory.
-    fn bload(self, from: &[u8; 32]) -> Self::B;
-    /// Bytes to memory.
-    fn bstore(self, v: Self::B, to: &mut [u8; 32]);
-    /// `a & mask` in every byte.
-    fn band(self, a: Self::B, mask: u8) -> Self::B;
-    /// `a | b`.
-    fn bor(self, a: Self::B, b: Self::B) -> Self::B;
-    /// `a >> N & mask` in every byte, where `mask` has at most `8 - N` bits.
-    fn bshr<const N: i32>(self, a: Self::B, mask: u8) -> Self::B;
-    /// `a << N` in every byte, where nothing is shifted out.
-    fn bshl<const N: i32>(self, a: Self::B) -> Self::B;
-    /// `value` where a bit is set, bit `j` for byte `j`.
-    fn bits(self, bits: u32, value: u8) -> Self::B;
-
-    /// `to[i] = byte i - minus`, bytes of `low` then of `high`.
-    fn widen(self, low: u64, high: u64, minus: i16, to: &mut [i16; 16]);
-    /// As [`Simd::widen`], each of the eight bytes twice.
-    fn widen_twice(self, bytes: u64, minus: i16, to: &mut [i16; 16]);
-    /// `to[j] = offset + g[j]`, or `offset - g[j]` where bit `j` of `signs` is set; `g` are the
-    /// bytes of `words`, at most `offset` each.
-    fn signed_grid(self, words: [u64; 4], signs: u32, offset: u8, to: &mut [u8; 32]);
-    /// `out[j] = table[low nibble of from[j]]`, `out[j + 16] = table[high nibble of from[j]]`.
-    fn lookup_nibbles(self, table: &[i8; 16], from: &[u8; 16], out: &mut [u8; 32]);
-
-    /// Transposes 4-byte units: `to[step][lane] = from[lane][step]` for 64 steps of `LANES`
-    /// columns.
-    ///
-    /// # Panics
-    /// Where `to` is not `256 * LANES` long or `from` has another number of columns.
-    fn interleave(self, from: &[&[i8; 256]], to: &mut [i8]);
 }

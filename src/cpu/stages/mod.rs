@@ -17,8 +17,9 @@ mod moe_up;
 use std::ops::Range;
 
 use super::context::{Context, Scratch};
-use super::kernels::TILE;
-use super::matmul::{arrange, multiply, row_block, tile_columns};
+use super::matmul::{
+    Outputs, Part, ROW_BLOCK, Tile, blocks_per_claim, multiply, multiply_tile, quantise, tiles,
+};
 use super::team::{Plane, Worker};
 use super::trace::TraceEvent;
 use crate::model::{LayerInfo, Model, Shape, Stages};
@@ -132,35 +133,36 @@ impl<M: Model> Pass<'_, M> {
         self.cx.batch.columns.len()
     }
 
-    /// Norms `x` into `h` and arranges it as `matrices` want it; one region.
+    /// Norms `x` into `h` and quantises it as `matrices` want it; one region.
     fn norm(&self, gain: &Vector, matrices: &[&Matrix]) {
         let (cx, n, count) = (self.cx, Self::SHAPE.n_embd, self.columns());
-        self.worker.parallel(count.div_ceil(TILE), 1, |tiles| {
-            for tile in tiles {
-                for column in tile_columns(tile, count) {
-                    let x = &cx.planes.x.read(column)[..n];
-                    let h = cx.planes.h.f32.write_range(column, 0..n);
-                    (cx.kernels.rms_norm)(x, gain, Self::SHAPE.rms_eps, h);
-                }
-                arrange(cx, tile, count, n, matrices);
+        self.worker.parallel(count, 1, |columns| {
+            for column in columns {
+                let x = &cx.planes.x.read(column)[..n];
+                let h = cx.planes.h.f32.write_range(column, 0..n);
+                (cx.kernels.rms_norm)(x, gain, Self::SHAPE.rms_eps, h);
+                quantise(cx, cx.planes.h, Part::whole(column, n), matrices);
             }
         });
     }
 
     /// Several matrices times the columns of `h`, each into its own buffer; one region.
-    fn project<const N: usize>(&mut self, jobs: [(&Matrix, Plane<'_, f32>); N]) {
+    fn project<const N: usize>(&self, jobs: [(&Matrix, Plane<'_, f32>); N]) {
         let (cx, columns) = (self.cx, self.columns());
-        let size = row_block(columns);
-        let blocks: [usize; N] = jobs.each_ref().map(|(w, _)| w.rows().div_ceil(size));
-        let products = &mut self.scratch.products;
-        self.worker.parallel(blocks.iter().sum(), 1, |claim| {
-            for item in claim {
-                let (job, block) = locate(&blocks, item);
-                let (w, out) = jobs[job];
-                let rows = rows_of(block, size, w.rows());
-                multiply(cx, w, rows.clone(), columns, products, |i, values| {
-                    out.write_range(i, rows.clone()).copy_from_slice(values);
+        let blocks: [usize; N] = jobs.each_ref().map(|(w, _)| w.rows().div_ceil(ROW_BLOCK));
+        let total = blocks.iter().sum();
+        let at = |item| {
+            let (job, block) = locate(&blocks, item);
+            (jobs[job], rows_of(block, jobs[job].0.rows()))
+        };
+        self.worker.parallel(total, blocks_per_claim(total, self.worker.count()), |claim| {
+            for item in claim.clone() {
+                let ((w, out), rows) = at(item);
+                let next = following(item, &claim, |item| {
+                    let ((w, _), rows) = at(item);
+                    w.rows_bytes(rows)
                 });
+                multiply(cx, w, &rows, next, columns, |i| out.write_range(i, rows.clone()));
             }
         });
     }
@@ -168,17 +170,20 @@ impl<M: Model> Pass<'_, M> {
     /// The mixer's output in `h` times its output projection, added to `x`; two regions.
     fn output(&mut self, w: &Matrix) {
         let (cx, columns) = (self.cx, self.columns());
-        let size = row_block(columns);
-        self.worker.parallel(columns.div_ceil(TILE), 1, |tiles| {
-            tiles.for_each(|tile| arrange(cx, tile, columns, w.k(), &[w]));
+        self.worker.parallel(columns, 1, |columns| {
+            columns.for_each(|column| quantise(cx, cx.planes.h, Part::whole(column, w.k()), &[w]));
         });
         let products = &mut self.scratch.products;
-        self.worker.parallel(w.rows().div_ceil(size), 1, |claim| {
-            for block in claim {
-                let rows = rows_of(block, size, w.rows());
-                multiply(cx, w, rows.clone(), columns, products, |i, values| {
+        blocks(self.worker, w, |rows, next| {
+            for (tile, last) in tiles(columns) {
+                let next = if last { next } else { &[] };
+                let products = &mut products[..tile.len() * rows.len()];
+                let out = Outputs::new(products.chunks_exact_mut(rows.len()));
+                let h = Tile::columns(cx, tile.clone(), w.k());
+                multiply_tile(cx, w, rows.clone(), next, &h, out);
+                for (i, values) in tile.zip(products.chunks_exact(rows.len())) {
                     (cx.kernels.add)(cx.planes.x.write_range(i, rows.clone()), values);
-                });
+                }
             }
         });
     }
@@ -212,7 +217,27 @@ fn locate(blocks: &[usize], mut item: usize) -> (usize, usize) {
     unreachable!("an item past the last block");
 }
 
-/// The rows of a block of `size`.
-fn rows_of(block: usize, size: usize, rows: usize) -> Range<usize> {
-    block * size..((block + 1) * size).min(rows)
+/// One region over all rows of a matrix: `body` gets a block of them and the weights that follow.
+fn blocks(worker: &Worker<'_>, w: &Matrix, mut body: impl FnMut(Range<usize>, &[u8])) {
+    let count = w.rows().div_ceil(ROW_BLOCK);
+    worker.parallel(count, blocks_per_claim(count, worker.count()), |claim| {
+        for block in claim.clone() {
+            let bytes = |block| w.rows_bytes(rows_of(block, w.rows()));
+            body(rows_of(block, w.rows()), following(block, &claim, bytes));
+        }
+    });
+}
+
+/// The weights of the item after this one of a claim.
+fn following<'w>(
+    item: usize,
+    claim: &Range<usize>,
+    weights: impl FnOnce(usize) -> &'w [u8],
+) -> &'w [u8] {
+    if item + 1 < claim.end { weights(item + 1) } else { &[] }
+}
+
+/// The rows of a block.
+fn rows_of(block: usize, rows: usize) -> Range<usize> {
+    block * ROW_BLOCK..((block + 1) * ROW_BLOCK).min(rows)
 }

@@ -3,10 +3,11 @@
 
 use std::ops::Range;
 
-use super::{Pass, rows_of};
-use crate::cpu::context::{Context, Products, Work};
-use crate::cpu::kernels::TILE;
-use crate::cpu::matmul::{Part, Parts, gather, multiply_tile, quantise, row_block};
+use super::{Pass, following, rows_of};
+use crate::cpu::context::{Context, Work};
+use crate::cpu::matmul::{
+    Outputs, Part, ROW_BLOCK, Tile, blocks_per_claim, multiply_tile, quantise, tiles,
+};
 use crate::model::{LayerInfo, Model};
 use crate::weights::{Matrix, ModelWeights};
 
@@ -26,19 +27,24 @@ pub(super) fn run<M: Model>(pass: &mut Pass<'_, M>, layer: &LayerInfo) {
     });
 
     let active = cx.routing.experts();
-    let size = row_block(columns);
-    let blocks = M::SHAPE.n_embd.div_ceil(size);
-    let products = &mut pass.scratch.products;
-    pass.worker.parallel((active + 1) * blocks, 1, |claim| {
-        for item in claim {
-            let (group, rows) = (item / blocks, rows_of(item % blocks, size, M::SHAPE.n_embd));
-            let (matrix, work) = if group == active {
-                (&w.ffn_down_shexp, Work::Shared(columns))
-            } else {
-                let (expert, work) = cx.routing.group(group);
-                (&w.ffn_down_exps.experts[expert], work)
-            };
-            down_block(cx, matrix, work, &rows, products);
+    let blocks = M::SHAPE.n_embd.div_ceil(ROW_BLOCK);
+    let at = |item| {
+        let (group, rows) = (item / blocks, rows_of(item % blocks, M::SHAPE.n_embd));
+        if group == active {
+            return (&w.ffn_down_shexp, Work::Shared(columns), rows);
+        }
+        let (expert, work) = cx.routing.group(group);
+        (&w.ffn_down_exps.experts[expert], work, rows)
+    };
+    let total = (active + 1) * blocks;
+    pass.worker.parallel(total, blocks_per_claim(total, pass.worker.count()), |claim| {
+        for item in claim.clone() {
+            let (matrix, work, rows) = at(item);
+            let next = following(item, &claim, |item| {
+                let (matrix, _, rows) = at(item);
+                matrix.rows_bytes(rows)
+            });
+            down_block(cx, matrix, work, &rows, next);
         }
     });
 
@@ -63,21 +69,20 @@ fn down_block<M: Model>(
     matrix: &Matrix,
     work: Work<'_>,
     rows: &Range<usize>,
-    products: &mut Products,
+    next: &[u8],
 ) {
     let (n, used) = (M::SHAPE.n_embd, M::SHAPE.n_expert_used);
     let count = work.count();
     let target = |i| work.target(i, used);
-    for start in (0..count).step_by(TILE) {
-        let targets = (start..count.min(start + TILE)).map(target);
-        let parts = Parts::new(targets.clone().map(|(column, rank)| part::<M>(column, rank)));
-        let tile = gather(cx, cx.planes.ff, &parts, &[matrix], &mut products.panels);
-        let out = &mut products.out[..targets.len() * rows.len()];
-        multiply_tile(cx, matrix, rows.clone(), &tile, out);
-        for ((column, rank), values) in targets.zip(out.chunks_exact(rows.len())) {
-            let out = rank * n + rows.start..rank * n + rows.end;
-            cx.planes.down.write_range(column, out).copy_from_slice(values);
-        }
+    for (tile, last) in tiles(count) {
+        let next = if last { next } else { &[] };
+        let targets = tile.map(target);
+        let parts = targets.clone().map(|(column, rank)| part::<M>(column, rank));
+        let out = targets.map(|(column, rank)| {
+            cx.planes.down.write_range(column, rank * n + rows.start..rank * n + rows.end)
+        });
+        let ff = Tile::new(cx.planes.ff, parts);
+        multiply_tile(cx, matrix, rows.clone(), next, &ff, Outputs::new(out));
     }
 }
 

@@ -238,6 +238,11 @@ impl Worker<'_> {
         self.index
     }
 
+    /// Number of workers.
+    pub(crate) fn count(&self) -> usize {
+        self.shared.count
+    }
+
     /// One parallel region: `body` gets disjoint ranges that cover `0..items`, each at most `grain`
     /// long; ends with a barrier.
     pub(crate) fn parallel(&self, items: usize, grain: usize, mut body: impl FnMut(Range<usize>)) {

@@ -3,159 +3,214 @@
 //! Weights are `scale * (+-magnitude)`; they are stored as `offset +- magnitude`, which is never
 //! negative.
 
-use super::{SuperType, SuperUnit, Tail, odd, packing, spread_nibbles, spread_pairs};
-use crate::cpu::simd::{Packing, Simd, safe_steps};
-use crate::quant::grids::{IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS, IQ4_VALUES, SIGNS};
-use crate::quant::scales::{u16_at, u32_at};
+use super::{Filling, SuperType, byte, packing, super_packing};
+use crate::cpu::simd::{Bytes as _, Packing, Rows, Simd, SuperPacking, Tail, WeightTile, Words};
+use crate::quant::grids::{IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS, IQ4_VALUES};
 
 packing!(Iq2Xxs, "Magnitudes up to 43.", max 86, steps 8, wide false);
+super_packing!(Iq2Xxs, 66, scale 31, Offset);
 packing!(Iq2Xs, "Magnitudes up to 43, a scale per 16.", max 86, steps 4, wide false);
+super_packing!(Iq2Xs, 74, scale 31, Offset);
 packing!(Iq2S, "Magnitudes up to 43, a scale per 16.", max 86, steps 4, wide false);
+super_packing!(Iq2S, 82, scale 31, Offset);
 packing!(Iq3Xxs, "Magnitudes up to 62.", max 124, steps 8, wide false);
+super_packing!(Iq3Xxs, 98, scale 31, Offset);
 packing!(Iq3S, "Magnitudes up to 15.", max 30, steps 8, wide false);
+super_packing!(Iq3S, 110, scale 31, Offset);
 packing!(Iq4Xs, "4 bits by table, 6-bit scale per 32.", max 128, steps 8, wide true);
+super_packing!(Iq4Xs, 136, scale 32, None);
 
-/// The sign bytes of four runs of eight, from the seven bits that are stored of each, as one word.
-#[inline(always)]
-fn signs([a, b, c, d]: [usize; 4]) -> u32 {
-    let byte = |bits: usize| SIGNS[bits & 127];
-    u32::from_le_bytes([byte(a), byte(b), byte(c), byte(d)])
+static IQ2_XXS_WORDS: [u32; 512] = words_of(&IQ2_XXS);
+static IQ2_XS_WORDS: [u32; 1024] = words_of(&IQ2_XS);
+static IQ2_S_WORDS: [u32; 2048] = words_of(&IQ2_S);
+
+/// Rows of eight as two words each.
+pub(super) const fn words_of<const N: usize, const M: usize>(grid: &[u64; N]) -> [u32; M] {
+    assert!(M == 2 * N, "two words a row");
+    let mut words = [0; M];
+    let mut i = 0;
+    while i < M {
+        words[i] = (grid[i / 2] >> (32 * (i % 2))) as u32;
+        i += 1;
+    }
+    words
 }
 
-/// The four runs of signs of a word of 28 bits.
+/// `2 s + 1` of the low nibble of a word.
 #[inline(always)]
-fn packed_signs(aux: u32) -> u32 {
-    let aux = aux as usize;
-    signs([aux, aux >> 7, aux >> 14, aux >> 21])
+fn odd<V: Words>(word: V) -> V {
+    word.and32(15).shl32(1).add32(1)
 }
 
-/// `2 s + 1` for every nibble of the eight scale bytes from `at` on, low before high.
+/// The sign bytes of four runs of eight, from the seven bits that are stored of each: the eighth makes
+/// their number even.
 #[inline(always)]
-fn odd_scales<S: Simd>(s: S, block: &[u8], at: usize, unit: &mut SuperUnit) {
-    let low = spread_nibbles(u32_at(block, at));
-    let high = spread_nibbles(u32_at(block, at + 4));
-    s.widen(odd(low), odd(high), 0, &mut unit.scale);
+fn signs<V: Words>(sevens: V) -> V {
+    let mut parity = sevens.xor(sevens.shr32(4));
+    parity = parity.xor(parity.shr32(2));
+    parity = parity.xor(parity.shr32(1));
+    sevens.or(parity.and(1).shl::<7>())
+}
+
+/// The four sevens of a word of 28 bits, a byte each.
+#[inline(always)]
+fn sevens<V: Words>(aux: V) -> V {
+    let low = aux.and32(0x7f).or(aux.shl32(1).and32(0x7f00));
+    low.or(aux.shl32(2).and32(0x007f_0000).or(aux.shl32(3).and32(0x7f00_0000)))
+}
+
+/// A word of four magnitudes with the signs of bits `4 i..4 i + 4` of a group, plus `OFFSET`.
+///
+/// No byte carries: magnitudes are at most the offset.
+#[inline(always)]
+fn signed<const OFFSET: i32, V: Words>(magnitudes: V, signs: V, i: usize) -> V {
+    let minus = signs.four_bits(i).all_bits();
+    let above = magnitudes.add32(OFFSET * 0x0101_0101);
+    above.minus(minus.pick(magnitudes, magnitudes.and32(0)).shl32(1))
 }
 
 impl SuperType for Iq2Xxs {
-    const BYTES: usize = 66;
-    const TAIL: Tail = Tail::Offset;
-
     #[inline(always)]
-    fn unpack<S: Simd>(s: S, block: &[u8], unit: &mut SuperUnit) {
-        let block: &[u8; 66] = block.first_chunk().expect("a whole block");
-        let mut scales = 0;
-        for (g, q) in unit.q.as_chunks_mut::<32>().0.iter_mut().enumerate() {
-            let (indexes, aux) = (&block[2 + 8 * g..][..4], u32_at(block, 6 + 8 * g));
-            let words = std::array::from_fn(|l| IQ2_XXS[usize::from(indexes[l])]);
-            s.signed_grid(words, packed_signs(aux), 43, q);
-            scales |= u64::from(aux >> 28) << (8 * g);
+    fn unpack_rows<S: Simd>(s: S, rows: &Rows<'_>, lane: usize, at: usize, tile: &mut WeightTile) {
+        let mut fill = Filling { s, rows, lane, tile };
+        for two in 0..4 {
+            let [a, aux_a, b, aux_b] = fill.words(at + 2 + 16 * two);
+            for (g, (indexes, aux)) in [(a, aux_a), (b, aux_b)].into_iter().enumerate() {
+                let (g, signs) = (2 * two + g, signs(sevens(aux)));
+                for i in 0..8 {
+                    let row = byte(&[indexes], i / 2).shl32(1).add32(i as i32 % 2);
+                    let q = signed::<43, _>(s.gather(&IQ2_XXS_WORDS, row), signs, i);
+                    fill.put_q::<Self>(8 * g + i, q);
+                }
+                fill.put_scale::<Self>(g, odd(aux.shr32(28)), 43);
+            }
         }
-        s.widen_twice(odd(scales), 0, &mut unit.scale);
-        unit.set_offset(43);
-        unit.d = s.f16(u16_at(block, 0)) * 0.125;
+        fill.put_d(at, 0.125);
     }
 }
 
 impl SuperType for Iq2Xs {
-    const BYTES: usize = 74;
-    const TAIL: Tail = Tail::Offset;
-
     #[inline(always)]
-    fn unpack<S: Simd>(s: S, block: &[u8], unit: &mut SuperUnit) {
-        let block: &[u8; 74] = block.first_chunk().expect("a whole block");
-        for (g, q) in unit.q.as_chunks_mut::<32>().0.iter_mut().enumerate() {
-            let word = |l: usize| usize::from(u16_at(block, 2 + 8 * g + 2 * l));
-            let [a, b, c, d] = [word(0), word(1), word(2), word(3)];
-            let row = |word: usize| IQ2_XS[word & 511];
-            let signs = signs([a >> 9, b >> 9, c >> 9, d >> 9]);
-            s.signed_grid([row(a), row(b), row(c), row(d)], signs, 43, q);
+    fn unpack_rows<S: Simd>(s: S, rows: &Rows<'_>, lane: usize, at: usize, tile: &mut WeightTile) {
+        let mut fill = Filling { s, rows, lane, tile };
+        for two in 0..4 {
+            let [a, b, c, d] = fill.words(at + 2 + 16 * two);
+            for (g, [a, b]) in [[a, b], [c, d]].into_iter().enumerate() {
+                put_xs_group(&mut fill, 2 * two + g, a, b);
+            }
         }
-        odd_scales(s, block, 66, unit);
-        unit.set_offset(43);
-        unit.d = s.f16(u16_at(block, 0)) * 0.125;
+        put_nibble_scales::<S, Self>(&mut fill, at + 66);
+        fill.put_d(at, 0.125);
+    }
+}
+
+/// A group of iq2_xs: four half words of nine bits of index and seven of signs.
+#[inline(always)]
+fn put_xs_group<S: Simd>(fill: &mut Filling<'_, '_, S>, g: usize, a: S::V, b: S::V) {
+    let low = a.shr32(9).and32(127).or(a.shr32(25).shl32(8));
+    let high = b.shr32(9).and32(127).shl32(16).or(b.shr32(25).shl32(24));
+    let signs = signs(low.or(high));
+    for i in 0..8 {
+        let word = if i < 4 { a } else { b };
+        let row = word.shr32(16 * (i as u32 / 2 % 2)).and32(511).shl32(1).add32(i as i32 % 2);
+        let q = signed::<43, _>(fill.s.gather(&IQ2_XS_WORDS, row), signs, i);
+        fill.put_q::<Iq2Xs>(8 * g + i, q);
+    }
+}
+
+/// `2 s + 1` for each nibble of eight bytes that end a block: scales of groups of 16; offset 43.
+#[inline(always)]
+fn put_nibble_scales<S: Simd, P: SuperType>(fill: &mut Filling<'_, '_, S>, at: usize) {
+    let [.., a, b] = fill.words(at - 8);
+    for pair in 0..8 {
+        let both = byte(&[a, b], pair);
+        fill.put_scales::<P>(pair, [odd(both), odd(both.shr32(4))], 43);
     }
 }
 
 impl SuperType for Iq2S {
-    const BYTES: usize = 82;
-    const TAIL: Tail = Tail::Offset;
-
     #[inline(always)]
-    fn unpack<S: Simd>(s: S, block: &[u8], unit: &mut SuperUnit) {
-        let block: &[u8; 82] = block.first_chunk().expect("a whole block");
-        for (g, q) in unit.q.as_chunks_mut::<32>().0.iter_mut().enumerate() {
-            let high = usize::from(block[66 + g]);
-            let words = std::array::from_fn(|l| {
-                IQ2_S[usize::from(block[2 + 4 * g + l]) | (high >> (2 * l) & 3) << 8]
-            });
-            s.signed_grid(words, u32_at(block, 34 + 4 * g), 43, q);
+    fn unpack_rows<S: Simd>(s: S, rows: &Rows<'_>, lane: usize, at: usize, tile: &mut WeightTile) {
+        let mut fill = Filling { s, rows, lane, tile };
+        let highs = fill.two_words(at + 66);
+        for half in 0..2 {
+            let (indexes, signs) =
+                (fill.words(at + 2 + 16 * half), fill.words(at + 34 + 16 * half));
+            for (g, (indexes, signs)) in indexes.into_iter().zip(signs).enumerate() {
+                let high = byte(&highs, 4 * half + g);
+                for i in 0..8 {
+                    let top = high.shr32(i as u32 / 2 * 2).and32(3).shl32(8);
+                    let row = byte(&[indexes], i / 2).or(top).shl32(1).add32(i as i32 % 2);
+                    let q = signed::<43, _>(s.gather(&IQ2_S_WORDS, row), signs, i);
+                    fill.put_q::<Self>(8 * (4 * half + g) + i, q);
+                }
+            }
         }
-        odd_scales(s, block, 74, unit);
-        unit.set_offset(43);
-        unit.d = s.f16(u16_at(block, 0)) * 0.125;
+        put_nibble_scales::<S, Self>(&mut fill, at + 74);
+        fill.put_d(at, 0.125);
     }
 }
 
-/// Two grid rows of four.
-#[inline(always)]
-fn pair(low: u32, high: u32) -> u64 {
-    u64::from(high) << 32 | u64::from(low)
-}
-
 impl SuperType for Iq3Xxs {
-    const BYTES: usize = 98;
-    const TAIL: Tail = Tail::Offset;
-
     #[inline(always)]
-    fn unpack<S: Simd>(s: S, block: &[u8], unit: &mut SuperUnit) {
-        let block: &[u8; 98] = block.first_chunk().expect("a whole block");
-        let mut scales = 0;
-        for (g, q) in unit.q.as_chunks_mut::<32>().0.iter_mut().enumerate() {
-            let aux = u32_at(block, 66 + 4 * g);
-            let row = |i: usize| IQ3_XXS[usize::from(block[2 + 8 * g + i])];
-            let words = std::array::from_fn(|l| pair(row(2 * l), row(2 * l + 1)));
-            s.signed_grid(words, packed_signs(aux), 62, q);
-            scales |= u64::from(aux >> 28) << (8 * g);
+    fn unpack_rows<S: Simd>(s: S, rows: &Rows<'_>, lane: usize, at: usize, tile: &mut WeightTile) {
+        let mut fill = Filling { s, rows, lane, tile };
+        for half in 0..2 {
+            for (g, aux) in fill.words(at + 66 + 16 * half).into_iter().enumerate() {
+                let g = 4 * half + g;
+                let (indexes, signs) = (fill.two_words(at + 2 + 8 * g), signs(sevens(aux)));
+                for i in 0..8 {
+                    let q = signed::<62, _>(s.gather(&IQ3_XXS, byte(&indexes, i)), signs, i);
+                    fill.put_q::<Self>(8 * g + i, q);
+                }
+                fill.put_scale::<Self>(g, odd(aux.shr32(28)), 62);
+            }
         }
-        s.widen_twice(odd(scales), 0, &mut unit.scale);
-        unit.set_offset(62);
-        unit.d = s.f16(u16_at(block, 0)) * 0.25;
+        fill.put_d(at, 0.25);
     }
 }
 
 impl SuperType for Iq3S {
-    const BYTES: usize = 110;
-    const TAIL: Tail = Tail::Offset;
-
     #[inline(always)]
-    fn unpack<S: Simd>(s: S, block: &[u8], unit: &mut SuperUnit) {
-        let block: &[u8; 110] = block.first_chunk().expect("a whole block");
-        for (g, q) in unit.q.as_chunks_mut::<32>().0.iter_mut().enumerate() {
-            let high = usize::from(block[66 + g]);
-            let row = |i: usize| IQ3_S[usize::from(block[2 + 8 * g + i]) | (high >> i & 1) << 8];
-            let words = std::array::from_fn(|l| pair(row(2 * l), row(2 * l + 1)));
-            s.signed_grid(words, u32_at(block, 74 + 4 * g), 15, q);
+    fn unpack_rows<S: Simd>(s: S, rows: &Rows<'_>, lane: usize, at: usize, tile: &mut WeightTile) {
+        let mut fill = Filling { s, rows, lane, tile };
+        let highs = fill.two_words(at + 66);
+        for half in 0..2 {
+            for (g, signs) in fill.words(at + 74 + 16 * half).into_iter().enumerate() {
+                let g = 4 * half + g;
+                let (indexes, high) = (fill.two_words(at + 2 + 8 * g), byte(&highs, g));
+                for i in 0..8 {
+                    let row = byte(&indexes, i).or(high.shr32(i as u32).and32(1).shl32(8));
+                    let q = signed::<15, _>(s.gather(&IQ3_S, row), signs, i);
+                    fill.put_q::<Self>(8 * g + i, q);
+                }
+            }
         }
-        s.widen_twice(odd(spread_nibbles(u32_at(block, 106))), 0, &mut unit.scale);
-        unit.set_offset(15);
-        unit.d = s.f16(u16_at(block, 0));
+        let [.., scales] = fill.words(at + 94);
+        for g in 0..8 {
+            fill.put_scale::<Self>(g, odd(scales.shr32(4 * g as u32)), 15);
+        }
+        fill.put_d(at, 1.0);
     }
 }
 
 impl SuperType for Iq4Xs {
-    const BYTES: usize = 136;
-    const TAIL: Tail = Tail::None;
-
     #[inline(always)]
-    fn unpack<S: Simd>(s: S, block: &[u8], unit: &mut SuperUnit) {
-        let block: &[u8; 136] = block.first_chunk().expect("a whole block");
-        for (g, q) in unit.q.as_chunks_mut::<32>().0.iter_mut().enumerate() {
-            let from = block[8 + 16 * g..].first_chunk().expect("16 of 128 bytes");
-            s.lookup_nibbles(&IQ4_VALUES, from, q);
+    fn unpack_rows<S: Simd>(s: S, rows: &Rows<'_>, lane: usize, at: usize, tile: &mut WeightTile) {
+        let mut fill = Filling { s, rows, lane, tile };
+        let [head, low, ..] = fill.words(at);
+        for g in 0..8 {
+            let (low, high) = (low.shr32(4 * g as u32), head.shr32(16 + 2 * g as u32));
+            let scale = low.and32(15).or(high.and32(3).shl32(4)).add32(-32);
+            fill.put_scale::<Self>(g, scale, 0);
         }
-        let scales = spread_nibbles(u32_at(block, 4)) | spread_pairs(u16_at(block, 2)) << 4;
-        s.widen_twice(scales, 32, &mut unit.scale);
-        unit.d = s.f16(u16_at(block, 0));
+        for two in 0..4 {
+            for (i, v) in fill.wide_words(at + 8 + 32 * two).into_iter().enumerate() {
+                let to = 16 * two + 8 * (i / 4) + i % 4;
+                fill.put_q::<Self>(to, s.lookup(&IQ4_VALUES, v.and(15)));
+                fill.put_q::<Self>(to + 4, s.lookup(&IQ4_VALUES, v.shr::<4>(15)));
+            }
+        }
+        fill.put_d(at, 1.0);
     }
 }

@@ -16,99 +16,33 @@ pub(crate) use iq1::*;
 pub(crate) use kquants::*;
 pub(crate) use ternary::*;
 
-use crate::cpu::simd::{Packing, Simd};
+use std::ops::Range;
 
-/// What is added to the scaled product of a super-block.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tail {
-    /// Nothing: weights are `d * scale * q`.
-    None,
-    /// Weights are `d * scale * q - dmin * min`; `coef` holds the mins.
-    Mins,
-    /// Weights are `d * scale * (q - offset)`; `coef` holds `offset * scale`.
-    Offset,
-}
-
-/// An unpacked super-block.
-#[repr(C, align(64))]
-pub(crate) struct SuperUnit {
-    /// Weights, i8 where [`Packing::WIDE`].
-    pub(crate) q: [u8; 256],
-    /// Scales of the groups of 16.
-    pub(crate) scale: [i16; 16],
-    /// Coefficients of the activations' group sums; see [`Tail`].
-    pub(crate) coef: [i16; 16],
-    /// Scale of the block.
-    pub(crate) d: f32,
-    /// Scale of the mins.
-    pub(crate) dmin: f32,
-}
-
-impl SuperUnit {
-    pub(crate) const ZERO: Self =
-        Self { q: [0; 256], scale: [0; 16], coef: [0; 16], d: 0.0, dmin: 0.0 };
-
-    /// Sets `coef` for weights stored with an offset.
-    #[inline(always)]
-    fn set_offset(&mut self, offset: i16) {
-        for (coef, scale) in self.coef.iter_mut().zip(self.scale) {
-            *coef = offset * scale;
-        }
-    }
-}
+use crate::cpu::simd::{
+    BlockPacking, Packing, Rows, Simd, SuperPacking, Tail, WeightTile, Words, word,
+};
 
 /// A type of 256-blocks, multiplied with Q8_K activations.
 ///
 /// Sums stay in i32: `|S| <= 16 groups * 16 * 127 * max(|scale * q|)`, largest for q6_K with
 /// `128 * 63`: 262 million; offsets and mins stay far below.
-pub(crate) trait SuperType: Packing {
-    /// Bytes of a block.
-    const BYTES: usize;
-    /// What follows the product.
-    const TAIL: Tail;
-
-    /// Unpacks one block.
-    fn unpack<S: Simd>(s: S, block: &[u8], unit: &mut SuperUnit);
-}
-
-/// Up to eight unpacked blocks of 32.
-#[repr(C, align(64))]
-pub(crate) struct BlockUnit {
-    /// Weights, i8 where [`Packing::WIDE`].
-    pub(crate) q: [u8; 256],
-    /// Scales: one per block of 32, or two where [`BlockType::HALVES`].
-    pub(crate) d: [f32; 16],
-    /// Minimums (added, times the activations' sum), where [`BlockType::MINS`].
-    pub(crate) m: [f32; 8],
-}
-
-impl BlockUnit {
-    pub(crate) const ZERO: Self = Self { q: [0; 256], d: [0.0; 16], m: [0.0; 8] };
-
-    /// Block `i` of 32 weights.
-    #[inline(always)]
-    fn block(&mut self, i: usize) -> &mut [u8; 32] {
-        self.q[32 * i..].first_chunk_mut().expect("one of eight blocks")
-    }
+pub(crate) trait SuperType: SuperPacking {
+    /// Unpacks the block at byte `at` of rows `lane..lane + S::LANES` into a tile.
+    fn unpack_rows<S: Simd>(s: S, rows: &Rows<'_>, lane: usize, at: usize, tile: &mut WeightTile);
 }
 
 /// A type multiplied block by block of 32 with Q8_0-like activations.
 ///
 /// A block's sum is at most `32 * 128 * 127`, exact in i32 and in f32.
-pub(crate) trait BlockType: Packing {
-    /// Weights of a stored block: 32, 64 or 128.
-    const LEN: usize;
-    /// Bytes of a stored block.
-    const BYTES: usize;
-    /// Subtracted from every weight.
-    const OFFSET: i16;
-    /// Whether blocks have a minimum.
-    const MINS: bool;
-    /// Whether each half of 32 has its own scale.
-    const HALVES: bool;
-
-    /// Unpacks the whole stored blocks of a unit.
-    fn unpack<S: Simd>(s: S, blocks: &[u8], unit: &mut BlockUnit);
+pub(crate) trait BlockType: BlockPacking {
+    /// Unpacks the stored blocks in bytes `at` of rows `lane..lane + S::LANES` into a tile.
+    fn unpack_rows<S: Simd>(
+        s: S,
+        rows: &Rows<'_>,
+        lane: usize,
+        at: Range<usize>,
+        tile: &mut WeightTile,
+    );
 }
 
 /// Declares how a type multiplies.
@@ -120,44 +54,130 @@ macro_rules! packing {
         impl Packing for $name {
             const WIDE: bool = $wide;
             const STEPS: usize = $steps;
-            const SAFE: usize = safe_steps($max);
+            const MAX: i32 = $max;
         }
     };
 }
 use packing;
 
-// Scales are taken apart in words of bytes: written value by value, they would be vectorised badly.
+/// Declares a type of super-blocks: their bytes, the largest scale, and what follows the product.
+macro_rules! super_packing {
+    ($name:ident, $bytes:literal, scale $scale:literal, $tail:ident) => {
+        impl SuperPacking for $name {
+            const BYTES: usize = $bytes;
+            const SCALE: i32 = $scale;
+            const TAIL: Tail = Tail::$tail;
+        }
+    };
+}
+use super_packing;
 
-/// A word of eight equal bytes.
-const fn repeat(byte: u8) -> u64 {
-    byte as u64 * 0x0101_0101_0101_0101
+/// Declares a type of blocks: weights in bytes of a stored block, and how they are scaled.
+macro_rules! block_packing {
+    (
+        $name:ident, $len:literal in $bytes:literal,
+        offset $offset:literal, mins $mins:literal, halves $halves:literal
+    ) => {
+        impl BlockPacking for $name {
+            const LEN: usize = $len;
+            const BYTES: usize = $bytes;
+            const OFFSET: i16 = $offset;
+            const MINS: bool = $mins;
+            const HALVES: bool = $halves;
+        }
+    };
+}
+use block_packing;
+
+/// A tile of which some rows are being filled.
+struct Filling<'a, 'r, S> {
+    s: S,
+    rows: &'a Rows<'r>,
+    lane: usize,
+    tile: &'a mut WeightTile,
 }
 
-/// Two words of a byte each.
-const fn join(low: u32, high: u32) -> u64 {
-    (high as u64) << 32 | low as u64
+impl<S: Simd> Filling<'_, '_, S> {
+    /// Bytes `at..at + 16` of every row.
+    #[inline(always)]
+    fn words(&self, at: usize) -> [S::V; 4] {
+        self.s.short_rows(self.rows, self.lane, at)
+    }
+
+    /// Bytes `at..at + 8` of every row; there are at least 16.
+    #[inline(always)]
+    fn two_words(&self, at: usize) -> [S::V; 2] {
+        let [a, b, ..] = self.words(at);
+        [a, b]
+    }
+
+    /// Bytes `at..at + 32` of every row.
+    #[inline(always)]
+    fn wide_words(&self, at: usize) -> [S::V; 8] {
+        self.s.rows(self.rows, self.lane, at)
+    }
+
+    #[inline(always)]
+    fn put(&mut self, index: usize, v: S::V) {
+        self.s.put(self.tile, index, self.lane, v);
+    }
+
+    /// Weights of step `step`.
+    #[inline(always)]
+    fn put_q<T: Packing>(&mut self, step: usize, v: S::V) {
+        self.s.put_q::<T>(self.tile, word::Q + step, self.lane, v);
+    }
+
+    /// The scale of a group of 32, whose weights are stored with `offset`.
+    #[inline(always)]
+    fn put_scale<T: SuperPacking>(&mut self, g: usize, scale: S::V, offset: u32) {
+        self.put(word::SCALE + g, self.s.scales::<T>(scale));
+        if T::TAIL == Tail::Offset {
+            let coef = scale.mul32(offset);
+            self.put(word::COEF + g, pair(coef, coef));
+        }
+    }
+
+    /// The scales of a pair of groups of 16, whose weights are stored with `offset`.
+    #[inline(always)]
+    fn put_scales<T: SuperPacking>(&mut self, p: usize, scales: [S::V; 2], offset: u32) {
+        let [even, odd] = scales;
+        self.put(word::SCALE + 2 * p, self.s.scales::<T>(even));
+        self.put(word::SCALE + 2 * p + 1, self.s.scales::<T>(odd));
+        if T::TAIL == Tail::Offset {
+            self.put(word::COEF + p, pair(even.mul32(offset), odd.mul32(offset)));
+        }
+    }
+
+    /// The f16 scale of a block in the low half of each word, times `factor`.
+    #[inline(always)]
+    fn put_half(&mut self, half: S::V, factor: f32) {
+        self.put(word::D, self.s.halves(half, factor));
+    }
+
+    /// The f16 scale at the start of a block, times `factor`.
+    #[inline(always)]
+    fn put_d(&mut self, at: usize, factor: f32) {
+        let [head, ..] = self.words(at);
+        self.put_half(head, factor);
+    }
+
+    /// The f16 scale that ends a block.
+    #[inline(always)]
+    fn put_last_d(&mut self, at: usize) {
+        let [.., last] = self.words(at - 14);
+        self.put_half(last.shr32(16), 1.0);
+    }
 }
 
-/// The eight nibbles of `word`, lowest first, as bytes.
+/// Two i16 from i32 values that fit.
 #[inline(always)]
-fn spread_nibbles(word: u32) -> u64 {
-    let x = u64::from(word);
-    let x = (x | x << 16) & 0x0000_ffff_0000_ffff;
-    let x = (x | x << 8) & 0x00ff_00ff_00ff_00ff;
-    (x | x << 4) & repeat(15)
+fn pair<V: Words>(even: V, odd: V) -> V {
+    even.and32(0xffff).or(odd.shl32(16))
 }
 
-/// The eight bit pairs of `half`, lowest first, as bytes.
+/// Byte `i` of a run of words, in the low byte.
 #[inline(always)]
-fn spread_pairs(half: u16) -> u64 {
-    let x = u64::from(half);
-    let x = (x | x << 24) & 0x0000_00ff_0000_00ff;
-    let x = (x | x << 12) & 0x000f_000f_000f_000f;
-    (x | x << 6) & repeat(3)
-}
-
-/// `2 s + 1` for eight bytes below 128.
-#[inline(always)]
-fn odd(scales: u64) -> u64 {
-    (scales << 1) + repeat(1)
+fn byte<V: Words>(words: &[V], i: usize) -> V {
+    words[i / 4].shr32(8 * (i as u32 % 4)).and32(255)
 }

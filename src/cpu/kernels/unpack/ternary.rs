@@ -1,60 +1,74 @@
 //! tq1_0 and tq2_0.
 
-use super::kquants::two_bits;
-use super::{SuperType, SuperUnit, Tail, packing};
-use crate::cpu::simd::{Packing, Simd, safe_steps};
-use crate::quant::scales::u16_at;
+use super::kquants::bit_pairs;
+use super::{Filling, SuperType, packing, super_packing};
+use crate::cpu::simd::{Packing, Rows, Simd, SuperPacking, Tail, WeightTile, Words};
 
 packing!(Tq1_0, "Base 3, five digits a byte, offset 1.", max 2, steps 8, wide false);
+super_packing!(Tq1_0, 54, scale 1, Offset);
 packing!(Tq2_0, "2 bits, offset 1.", max 3, steps 8, wide false);
+super_packing!(Tq2_0, 66, scale 1, Offset);
 
-/// Digit `n` of a byte: the fraction `byte / 256` times 3, n times over; its whole part.
+/// Digit `n` of every other byte: the fraction `byte / 256` times 3, n times over; its whole part.
+/// Between them products have room.
 #[inline(always)]
-fn digit(byte: u8, n: usize) -> u8 {
-    const POWERS: [u8; 5] = [1, 3, 9, 27, 81];
-    ((u16::from(byte.wrapping_mul(POWERS[n])) * 3) >> 8) as u8
+fn alternate_digits<V: Words>(bytes: V, n: usize) -> V {
+    const POWERS: [u32; 5] = [1, 3, 9, 27, 81];
+    let fraction = bytes.and32(0x00ff_00ff).mul32(POWERS[n]).and32(0x00ff_00ff);
+    fraction.mul32(3).shr32(8).and32(0x00ff_00ff)
 }
 
-/// The digits of `N` bytes, digit-major.
+/// Digit `n` of every byte.
 #[inline(always)]
-fn digits<const N: usize>(from: &[u8], q: &mut [u8]) {
-    let from: &[u8; N] = from.first_chunk().expect("a part of the block");
-    for (n, q) in q.as_chunks_mut::<N>().0.iter_mut().enumerate() {
-        for (q, byte) in q.iter_mut().zip(from) {
-            *q = digit(*byte, n);
-        }
+fn digits<V: Words>(bytes: V, n: usize) -> V {
+    alternate_digits(bytes, n).or(alternate_digits(bytes.shr32(8), n).shl32(8))
+}
+
+/// All scales one.
+#[inline(always)]
+fn put_ones<S: Simd, P: SuperType>(fill: &mut Filling<'_, '_, S>, any: S::V) {
+    for g in 0..8 {
+        fill.put_scale::<P>(g, any.and32(0).add32(1), 1);
     }
 }
 
 impl SuperType for Tq1_0 {
-    const BYTES: usize = 54;
-    const TAIL: Tail = Tail::Offset;
-
     #[inline(always)]
-    fn unpack<S: Simd>(s: S, block: &[u8], unit: &mut SuperUnit) {
-        let block: &[u8; 54] = block.first_chunk().expect("a whole block");
+    fn unpack_rows<S: Simd>(s: S, rows: &Rows<'_>, lane: usize, at: usize, tile: &mut WeightTile) {
+        let mut fill = Filling { s, rows, lane, tile };
         // 32 bytes of 5 digits, 16 of 5, 4 of 4; digit-major in each part.
-        let (first, rest) = unit.q.split_at_mut(160);
-        let (second, third) = rest.split_at_mut(80);
-        digits::<32>(&block[..32], first);
-        digits::<16>(&block[32..48], second);
-        digits::<4>(&block[48..52], third);
-        unit.scale = [1; 16];
-        unit.set_offset(1);
-        unit.d = s.f16(u16_at(block, 52));
+        for (i, v) in s.rows(rows, lane, at).into_iter().enumerate() {
+            for n in 0..5 {
+                fill.put_q::<Self>(8 * n + i, digits(v, n));
+            }
+        }
+        for (i, v) in fill.words(at + 32).into_iter().enumerate() {
+            for n in 0..5 {
+                fill.put_q::<Self>(40 + 4 * n + i, digits(v, n));
+            }
+        }
+        let [.., last] = fill.words(at + 36);
+        for n in 0..4 {
+            fill.put_q::<Self>(60 + n, digits(last, n));
+        }
+        put_ones::<S, Self>(&mut fill, last);
+        fill.put_last_d(at + 52);
     }
 }
 
 impl SuperType for Tq2_0 {
-    const BYTES: usize = 66;
-    const TAIL: Tail = Tail::Offset;
-
     #[inline(always)]
-    fn unpack<S: Simd>(s: S, block: &[u8], unit: &mut SuperUnit) {
-        let block: &[u8; 66] = block.first_chunk().expect("a whole block");
-        two_bits(s, block.first_chunk().expect("64 bytes"), None, &mut unit.q);
-        unit.scale = [1; 16];
-        unit.set_offset(1);
-        unit.d = s.f16(u16_at(block, 64));
+    fn unpack_rows<S: Simd>(s: S, rows: &Rows<'_>, lane: usize, at: usize, tile: &mut WeightTile) {
+        let mut fill = Filling { s, rows, lane, tile };
+        for half in 0..2 {
+            for (i, v) in s.rows(rows, lane, at + 32 * half).into_iter().enumerate() {
+                for (g, q) in bit_pairs(v).into_iter().enumerate() {
+                    fill.put_q::<Self>(32 * half + 8 * g + i, q);
+                }
+            }
+        }
+        let [any, ..] = fill.words(at);
+        put_ones::<S, Self>(&mut fill, any);
+        fill.put_last_d(at + 64);
     }
 }

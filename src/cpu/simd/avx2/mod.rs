@@ -1,13 +1,16 @@
 //! AVX2 with FMA and F16C.
 
 mod parts;
+mod tile;
 
 pub(in crate::cpu::simd) use parts::*;
 
 use std::arch::x86_64::*;
-use std::hint::black_box;
 
-use super::{Isa, Packing, Simd, TileX};
+use super::{
+    BlockPacking, BlockX, Isa, Packing, Rows, Simd, SuperPacking, SuperX, WeightTile, Words as _,
+    word,
+};
 
 /// Token of the AVX2 set: exists only where the processor has AVX2, FMA and F16C.
 #[derive(Clone, Copy, Debug)]
@@ -25,12 +28,11 @@ impl Avx2 {
 
 impl Simd for Avx2 {
     const ISA: Isa = Isa::Avx2;
-    const LANES: usize = 8;
-    type Narrow = Self;
+    const LANES: usize = tile::ROWS;
+    const ROWS: usize = tile::ROWS;
+    const WIDE: bool = false;
     type F = F32x16;
-    type B = __m256i;
-    type I = __m256i;
-    type C = __m256;
+    type V = __m256i;
 
     #[inline]
     fn enter<R>(f: impl FnOnce(Self) -> R) -> R {
@@ -197,254 +199,73 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn prefetch(self, from: &[u8], at: usize) {
         let line = from.as_ptr().wrapping_add(at);
-        avx2! { _mm_prefetch::<_MM_HINT_T0>(line.cast()) }
+        avx2! { _mm_prefetch::<_MM_HINT_T1>(line.cast()) }
     }
 
     #[inline(always)]
-    fn izero(self) -> __m256i {
-        avx2! { _mm256_setzero_si256() }
+    fn rows(self, rows: &Rows<'_>, lane: usize, at: usize) -> [__m256i; 8] {
+        rows.ahead_of_read(self, 32 * Self::LANES);
+        tile::rows(rows, lane, at)
     }
     #[inline(always)]
-    fn isub(self, a: __m256i, b: __m256i) -> __m256i {
-        avx2! { _mm256_sub_epi32(a, b) }
+    fn short_rows(self, rows: &Rows<'_>, lane: usize, at: usize) -> [__m256i; 4] {
+        rows.ahead_of_read(self, 16 * Self::LANES);
+        tile::short_rows(rows, lane, at)
     }
     #[inline(always)]
-    fn ipairs(self, acc: __m256i, sums: &[i16], pair: [i16; 2]) -> __m256i {
-        let sums: &[i16; 16] = sums.first_chunk().expect("eight columns of two sums");
+    fn lookup(self, table: &[i8; 16], a: __m256i) -> __m256i {
         avx2! {
-            let sums = _mm256_loadu_si256(sums.as_ptr().cast());
-            _mm256_add_epi32(acc, _mm256_madd_epi16(sums, _mm256_set1_epi32(pair_bits(pair))))
+            let table = _mm_loadu_si128(table.as_ptr().cast());
+            _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), a)
         }
     }
     #[inline(always)]
-    fn itof(self, v: __m256i) -> __m256 {
-        avx2! { _mm256_cvtepi32_ps(v) }
+    fn gather(self, table: &[u32], a: __m256i) -> __m256i {
+        assert!(table.len().is_power_of_two(), "a table of {} words", table.len());
+        let index = a.and32(table.len() as u32 - 1);
+        avx2! { _mm256_i32gather_epi32::<4>(table.as_ptr().cast(), index) }
     }
     #[inline(always)]
-    fn cload(self, from: &[f32]) -> __m256 {
-        let from: &[f32; 8] = from.first_chunk().expect("eight columns");
-        avx2! { _mm256_loadu_ps(from.as_ptr()) }
+    fn halves(self, a: __m256i, factor: f32) -> __m256i {
+        tile::halves(a, factor)
     }
     #[inline(always)]
-    fn cstore(self, v: __m256, to: &mut [f32]) {
-        let to: &mut [f32; 8] = to.first_chunk_mut().expect("eight columns");
-        avx2! { _mm256_storeu_ps(to.as_mut_ptr(), v) }
+    fn scales<P: SuperPacking>(self, a: __m256i) -> __m256i {
+        // Both factors of a pair's products.
+        avx2! { _mm256_or_si256(a.and32(0xffff), a.shl32(16)) }
     }
     #[inline(always)]
-    fn cscale(self, a: __m256, v: f32) -> __m256 {
-        avx2! { _mm256_mul_ps(a, _mm256_set1_ps(v)) }
-    }
-    #[inline(always)]
-    fn cfma(self, a: __m256, b: __m256, c: __m256) -> __m256 {
-        avx2! { _mm256_fmadd_ps(a, b, c) }
-    }
-
-    #[inline(always)]
-    fn tile_group<P: Packing, const R: usize, const NB: usize>(
-        self,
-        acc: &mut [[__m256i; NB]; R],
-        x: TileX<'_>,
-        w: [&[u8]; R],
-        scale: [i16; R],
-    ) {
-        assert!(x.x.len() >= (NB - 1) * x.stride + P::STEPS * 32, "tile of activations too short");
-        assert!(w.iter().all(|w| w.len() >= P::STEPS * 4), "group of weights too short");
-        // SAFETY: the lengths were just checked, the token says that the features are there.
-        unsafe { tile_group::<P, R, NB>(acc, x.x.as_ptr(), x.stride, w.map(<[u8]>::as_ptr), scale) }
-    }
-
-    #[inline(always)]
-    fn dot_super<P: Packing>(
-        self,
-        q: &[u8; 256],
-        x: &[i8; 256],
-        scale: &[i16; 16],
-        sums: &[i16; 16],
-        coef: &[i16; 16],
-    ) -> (i32, i32) {
-        avx2! {
-            let scales = scale.as_ptr().cast::<__m128i>();
-            let halves = [
-                _mm256_broadcastsi128_si256(_mm_loadu_si128(scales)),
-                _mm256_broadcastsi128_si256(_mm_loadu_si128(scales.add(1))),
-            ];
-            // Known masks would be replaced by three shuffles each.
-            let masks = black_box(&SCALE_SHUFFLE);
-            let mut acc = _mm256_setzero_si256();
-            for j in 0..8 {
-                let x = _mm256_loadu_si256(part32(x, j).as_ptr().cast());
-                let products = pair_products(P::WIDE, load_i(part32(q, j)), x);
-                let scale = _mm256_shuffle_epi8(halves[j / 4], load_i(&masks[j % 4]));
-                acc = _mm256_add_epi32(acc, _mm256_madd_epi16(products, scale));
-            }
-            let sums = _mm256_loadu_si256(sums.as_ptr().cast());
-            let coef = _mm256_loadu_si256(coef.as_ptr().cast());
-            sum_both(acc, _mm256_madd_epi16(sums, coef))
-        }
-    }
-
-    #[inline(always)]
-    fn dot_blocks<P: Packing>(self, q: &[u8; 256], x: &[i8; 256]) -> [i32; 8] {
-        let mut out = [0; 8];
-        avx2! {
-            let ones = _mm256_set1_epi16(1);
-            let s: [__m256i; 8] = std::array::from_fn(|j| {
-                let x = _mm256_loadu_si256(part32(x, j).as_ptr().cast());
-                let products = pair_products(P::WIDE, load_i(part32(q, j)), x);
-                _mm256_madd_epi16(products, ones)
-            });
-            let (s01, s23) = (_mm256_hadd_epi32(s[0], s[1]), _mm256_hadd_epi32(s[2], s[3]));
-            let (s45, s67) = (_mm256_hadd_epi32(s[4], s[5]), _mm256_hadd_epi32(s[6], s[7]));
-            let (low, high) = (_mm256_hadd_epi32(s01, s23), _mm256_hadd_epi32(s45, s67));
-            let sums = _mm256_add_epi32(
-                _mm256_permute2x128_si256::<0x20>(low, high),
-                _mm256_permute2x128_si256::<0x31>(low, high),
-            );
-            _mm256_storeu_si256(out.as_mut_ptr().cast(), sums);
-        }
-        out
-    }
-
-    #[inline(always)]
-    fn dot_halves(self, q: &[u8; 256], x: &[i8; 256]) -> [i32; 16] {
-        let mut out = [0; 16];
-        avx2! {
-            let ones = _mm256_set1_epi16(1);
-            let s: [__m256i; 8] = std::array::from_fn(|j| {
-                let x = _mm256_loadu_si256(part32(x, j).as_ptr().cast());
-                let products = pair_products(true, load_i(part32(q, j)), x);
-                _mm256_madd_epi16(products, ones)
-            });
-            for half in 0..2 {
-                let s = &s[4 * half..];
-                // Low lanes hold the even halves of blocks 0..4, high lanes the odd ones.
-                let sums =
-                    _mm256_hadd_epi32(_mm256_hadd_epi32(s[0], s[1]), _mm256_hadd_epi32(s[2], s[3]));
-                let (even, odd) =
-                    (_mm256_castsi256_si128(sums), _mm256_extracti128_si256::<1>(sums));
-                let to = out.as_mut_ptr().add(8 * half).cast::<__m128i>();
-                _mm_storeu_si128(to, _mm_unpacklo_epi32(even, odd));
-                _mm_storeu_si128(to.add(1), _mm_unpackhi_epi32(even, odd));
-            }
-        }
-        out
-    }
-
-    #[inline(always)]
-    fn add_lanes(
-        self,
-        acc: &mut [f32; 8],
-        a: &[f32; 8],
-        b: &[f32; 8],
-        dots: &[i32; 8],
-        count: usize,
-    ) {
-        avx2! {
-            let old = _mm256_loadu_ps(acc.as_ptr());
-            let dots = _mm256_cvtepi32_ps(_mm256_loadu_si256(dots.as_ptr().cast()));
-            let scale = _mm256_mul_ps(_mm256_loadu_ps(a.as_ptr()), _mm256_loadu_ps(b.as_ptr()));
-            let mut new = _mm256_fmadd_ps(scale, dots, old);
-            if count < 8 {
-                let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-                let known = _mm256_cmpgt_epi32(_mm256_set1_epi32(count as i32), lanes);
-                new = _mm256_blendv_ps(old, new, _mm256_castsi256_ps(known));
-            }
-            _mm256_storeu_ps(acc.as_mut_ptr(), new);
-        }
-    }
-
-    #[inline(always)]
-    fn bload(self, from: &[u8; 32]) -> __m256i {
-        load_i(from)
-    }
-    #[inline(always)]
-    fn bstore(self, v: __m256i, to: &mut [u8; 32]) {
+    fn put(self, tile: &mut WeightTile, index: usize, lane: usize, v: __m256i) {
+        assert!(index < word::COUNT && lane == 0, "outside of the tile");
+        let to = &mut tile.0[index * Self::ROWS + lane..];
         avx2! { _mm256_storeu_si256(to.as_mut_ptr().cast(), v) }
     }
     #[inline(always)]
-    fn band(self, a: __m256i, mask: u8) -> __m256i {
-        avx2! { _mm256_and_si256(a, _mm256_set1_epi8(mask as i8)) }
+    fn put_q<P: Packing>(self, tile: &mut WeightTile, index: usize, lane: usize, v: __m256i) {
+        self.put(tile, index, lane, v);
     }
     #[inline(always)]
-    fn bor(self, a: __m256i, b: __m256i) -> __m256i {
-        avx2! { _mm256_or_si256(a, b) }
+    fn super_unit<P: SuperPacking, const C: usize>(
+        self,
+        tile: &WeightTile,
+        x: [SuperX<'_>; C],
+        acc: &mut [f32],
+    ) {
+        assert!(acc.len() >= C * Self::ROWS, "sums of {C} columns");
+        // SAFETY: the length was just checked, the token says that the features are there.
+        unsafe { tile::super_unit::<P, C>(tile, x, acc.as_mut_ptr()) }
     }
     #[inline(always)]
-    fn bshr<const N: i32>(self, a: __m256i, mask: u8) -> __m256i {
-        // Bits that come from the next byte are masked out.
-        avx2! { _mm256_and_si256(_mm256_srli_epi16::<N>(a), _mm256_set1_epi8(mask as i8)) }
-    }
-    #[inline(always)]
-    fn bshl<const N: i32>(self, a: __m256i) -> __m256i {
-        avx2! { _mm256_slli_epi16::<N>(a) }
-    }
-    #[inline(always)]
-    fn bits(self, bits: u32, value: u8) -> __m256i {
-        avx2! {
-            // Byte j takes the byte of bit j, and keeps that bit.
-            let spread = _mm256_set_epi64x(
-                0x0303_0303_0303_0303,
-                0x0202_0202_0202_0202,
-                0x0101_0101_0101_0101,
-                0,
-            );
-            let bytes = _mm256_shuffle_epi8(_mm256_set1_epi32(bits as i32), spread);
-            let mask = _mm256_set1_epi64x(0x8040_2010_0804_0201_u64 as i64);
-            let set = _mm256_cmpeq_epi8(_mm256_and_si256(bytes, mask), mask);
-            _mm256_and_si256(set, _mm256_set1_epi8(value as i8))
-        }
-    }
-
-    #[inline(always)]
-    fn widen(self, low: u64, high: u64, minus: i16, to: &mut [i16; 16]) {
-        avx2! {
-            let wide = _mm256_cvtepu8_epi16(_mm_set_epi64x(high as i64, low as i64));
-            let wide = _mm256_sub_epi16(wide, _mm256_set1_epi16(minus));
-            _mm256_storeu_si256(to.as_mut_ptr().cast(), wide);
-        }
-    }
-    #[inline(always)]
-    fn widen_twice(self, bytes: u64, minus: i16, to: &mut [i16; 16]) {
-        avx2! {
-            let bytes = _mm_cvtsi64_si128(bytes as i64);
-            let wide = _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(bytes, bytes));
-            let wide = _mm256_sub_epi16(wide, _mm256_set1_epi16(minus));
-            _mm256_storeu_si256(to.as_mut_ptr().cast(), wide);
-        }
-    }
-    #[inline(always)]
-    fn signed_grid(self, words: [u64; 4], signs: u32, offset: u8, to: &mut [u8; 32]) {
-        let minus = self.bits(signs, 0xff);
-        let [a, b, c, d] = words;
-        let (a, b, c, d) = (a as i64, b as i64, c as i64, d as i64);
-        avx2! {
-            let negated = _mm256_xor_si256(_mm256_setr_epi64x(a, b, c, d), minus);
-            let offset = _mm256_sub_epi8(_mm256_set1_epi8(offset as i8), minus);
-            self.bstore(_mm256_add_epi8(negated, offset), to);
-        }
-    }
-    #[inline(always)]
-    fn lookup_nibbles(self, table: &[i8; 16], from: &[u8; 16], out: &mut [u8; 32]) {
-        avx2! {
-            let table = _mm_loadu_si128(table.as_ptr().cast());
-            let (bytes, mask) = (_mm_loadu_si128(from.as_ptr().cast()), _mm_set1_epi8(15));
-            let high = _mm_and_si128(_mm_srli_epi16::<4>(bytes), mask);
-            let to = out.as_mut_ptr().cast::<__m128i>();
-            _mm_storeu_si128(to, _mm_shuffle_epi8(table, _mm_and_si128(bytes, mask)));
-            _mm_storeu_si128(to.add(1), _mm_shuffle_epi8(table, high));
-        }
-    }
-
-    #[inline(always)]
-    fn interleave(self, from: &[&[i8; 256]], to: &mut [i8]) {
-        assert!(from.len() == 8 && to.len() == 2048, "one unit of 8 columns");
-        let from = from.first_chunk().expect("eight columns");
-        for block in 0..8 {
-            for (step, v) in columns8(from, block).into_iter().enumerate() {
-                let to: &mut [i8; 32] =
-                    to[(block * 8 + step) * 32..].first_chunk_mut().expect("in the unit");
-                avx2! { _mm256_storeu_si256(to.as_mut_ptr().cast(), v) }
-            }
-        }
+    fn block_unit<P: BlockPacking, const C: usize>(
+        self,
+        tile: &WeightTile,
+        count: usize,
+        x: [BlockX<'_>; C],
+        acc: &mut [f32],
+    ) {
+        assert!(acc.len() >= C * 8 * Self::ROWS, "sums of {C} columns");
+        assert!(count <= 8 && x.iter().all(|x| x.has(count)), "{count} blocks of a column");
+        // SAFETY: the lengths were just checked, the token says that the features are there.
+        unsafe { tile::block_unit::<P, C>(tile, count, x, acc.as_mut_ptr()) }
     }
 }

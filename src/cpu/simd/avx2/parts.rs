@@ -1,9 +1,6 @@
 //! The pieces of the AVX2 operations.
 
-use std::arch::asm;
 use std::arch::x86_64::*;
-
-use crate::cpu::simd::Packing;
 
 /// Sixteen f32: lanes 0-7, lanes 8-15.
 #[derive(Clone, Copy)]
@@ -105,143 +102,32 @@ pub(in crate::cpu::simd) fn pair_products(wide: bool, w: __m256i, x: __m256i) ->
     }
 }
 
-#[inline(always)]
-pub(in crate::cpu::simd) fn load_i(from: &[u8; 32]) -> __m256i {
-    avx2! { _mm256_loadu_si256(from.as_ptr().cast()) }
-}
-
-#[inline(always)]
-pub(in crate::cpu::simd) fn part32<T>(from: &[T; 256], index: usize) -> &[T; 32] {
-    from[index * 32..].first_chunk().expect("32 of 256 values")
-}
-
-/// Keeps a value in its register at this place in the code.
-///
-/// Without it the compiler, free to reorder exact sums, takes one accumulator of a tile after the
-/// other and spills the activations and weights that they share.
-#[target_feature(enable = "avx2")]
-#[inline]
-fn pin(v: &mut __m256i) {
-    // SAFETY: no instructions.
-    unsafe { asm!("/* {0} */", inout(ymm_reg) * v, options(nomem, nostack, preserves_flags)) }
-}
-
-/// [`Simd::tile_group`].
-///
-/// # Safety
-/// `x` holds `P::STEPS * 32` bytes at each of `NB` multiples of `stride`, each of `w` `P::STEPS *
-/// 4`.
-#[target_feature(enable = "avx2,fma,f16c")]
-#[inline]
-pub(super) unsafe fn tile_group<P: Packing, const R: usize, const NB: usize>(
-    acc: &mut [[__m256i; NB]; R],
-    x: *const i8,
-    stride: usize,
-    w: [*const u8; R],
-    scale: [i16; R],
-) {
-    const { assert!(P::SAFE >= 1 && (P::STEPS <= P::SAFE || P::STEPS.is_multiple_of(P::SAFE))) };
-    let run = P::STEPS.min(P::SAFE);
-    for first in (0..P::STEPS).step_by(run) {
-        let mut part = [[_mm256_setzero_si256(); NB]; R];
-        for step in first..first + run {
-            let mut columns = [_mm256_setzero_si256(); NB];
-            for (b, column) in columns.iter_mut().enumerate() {
-                // SAFETY: step < P::STEPS, b < NB.
-                *column = unsafe { _mm256_loadu_si256(x.add(b * stride + step * 32).cast()) };
-            }
-            for r in 0..R {
-                // SAFETY: step < P::STEPS.
-                let four = unsafe { w[r].add(step * 4).cast::<i32>().read_unaligned() };
-                let four = _mm256_set1_epi32(four);
-                for b in 0..NB {
-                    let products = pair_products(P::WIDE, four, columns[b]);
-                    part[r][b] = if step == first {
-                        products
-                    } else {
-                        _mm256_add_epi16(part[r][b], products)
-                    };
-                    pin(&mut part[r][b]);
-                }
-            }
-        }
-        for r in 0..R {
-            let scale = _mm256_set1_epi16(scale[r]);
-            for b in 0..NB {
-                let scaled = _mm256_madd_epi16(part[r][b], scale);
-                acc[r][b] = _mm256_add_epi32(acc[r][b], scaled);
-            }
-        }
-    }
-}
-
-/// Shuffles that repeat the words `2j` and `2j + 1` of a half: one in the low lane, one in the
-/// high.
-pub(super) static SCALE_SHUFFLE: [[u8; 32]; 4] = {
-    let mut masks = [[0; 32]; 4];
-    let mut j = 0;
-    while j < 4 {
-        let mut i = 0;
-        while i < 32 {
-            let word = 2 * j + i / 16;
-            masks[j][i] = (2 * word + i % 2) as u8;
-            i += 1;
-        }
-        j += 1;
-    }
-    masks
-};
-
-/// `[sum of a, sum of b]` of eight lanes each.
-#[inline(always)]
-pub(in crate::cpu::simd) fn sum_both(a: __m256i, b: __m256i) -> (i32, i32) {
-    avx2! {
-        let ab = _mm256_hadd_epi32(a, b);
-        let half = _mm_add_epi32(_mm256_castsi256_si128(ab), _mm256_extracti128_si256::<1>(ab));
-        let both = _mm_hadd_epi32(half, half);
-        let pair = _mm_cvtsi128_si64(both);
-        (pair as i32, (pair >> 32) as i32)
-    }
-}
-
-/// Two i16 as the lanes of an i32.
-#[inline(always)]
-pub(in crate::cpu::simd) fn pair_bits([low, high]: [i16; 2]) -> i32 {
-    i32::from(low) & 0xffff | i32::from(high) << 16
-}
-
-/// Eight steps of eight columns: block `block` of 32 values of each, transposed.
-#[inline(always)]
-pub(in crate::cpu::simd) fn columns8(from: &[&[i8; 256]; 8], block: usize) -> [__m256i; 8] {
-    let mut rows = [avx2! { _mm256_setzero_si256() }; 8];
-    for (row, from) in rows.iter_mut().zip(from) {
-        let part = part32(from, block);
-        *row = avx2! { _mm256_loadu_si256(part.as_ptr().cast()) };
-    }
-    transpose8(rows)
-}
-
 /// Transposes eight rows of eight 4-byte units.
 #[inline(always)]
 pub(in crate::cpu::simd) fn transpose8(r: [__m256i; 8]) -> [__m256i; 8] {
+    let mut words = [avx2! { _mm256_setzero_si256() }; 8];
+    let low = transpose_lanes([r[0], r[1], r[2], r[3]]);
+    let high = transpose_lanes([r[4], r[5], r[6], r[7]]);
+    for i in 0..4 {
+        avx2! {
+            words[i] = _mm256_permute2x128_si256::<0x20>(low[i], high[i]);
+            words[i + 4] = _mm256_permute2x128_si256::<0x31>(low[i], high[i]);
+        }
+    }
+    words
+}
+
+/// Transposes four rows of four words in each 128-bit lane.
+#[inline(always)]
+pub(in crate::cpu::simd) fn transpose_lanes([a, b, c, d]: [__m256i; 4]) -> [__m256i; 4] {
     avx2! {
-        let pairs: [__m256i; 8] = std::array::from_fn(|i| {
-            let (a, b) = (r[i / 2 * 2], r[i / 2 * 2 + 1]);
-            if i % 2 == 0 { _mm256_unpacklo_epi32(a, b) } else { _mm256_unpackhi_epi32(a, b) }
-        });
-        // fours[4h + c]: column c (and c + 4 in the high lane) of rows 4h..4h + 4.
-        let fours: [__m256i; 8] = std::array::from_fn(|i| {
-            let (half, column) = (i / 4 * 4, i % 4);
-            let (a, b) = (pairs[half + column / 2], pairs[half + column / 2 + 2]);
-            if column % 2 == 0 { _mm256_unpacklo_epi64(a, b) } else { _mm256_unpackhi_epi64(a, b) }
-        });
-        std::array::from_fn(|i| {
-            let (a, b) = (fours[i % 4], fours[4 + i % 4]);
-            if i < 4 {
-                _mm256_permute2x128_si256::<0x20>(a, b)
-            } else {
-                _mm256_permute2x128_si256::<0x31>(a, b)
-            }
-        })
+        let (ab0, ab1) = (_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+        let (cd0, cd1) = (_mm256_unpacklo_epi32(c, d), _mm256_unpackhi_epi32(c, d));
+        [
+            _mm256_unpacklo_epi64(ab0, cd0),
+            _mm256_unpackhi_epi64(ab0, cd0),
+            _mm256_unpacklo_epi64(ab1, cd1),
+            _mm256_unpackhi_epi64(ab1, cd1),
+        ]
     }
 }
