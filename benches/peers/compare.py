@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Runs Pantheon and llama.cpp in turn on one file and prints medians, ratios and the share of read bandwidth.
 
-Called by compare.sh; bytes per token are the plan's (`pantheon plan -m FILE`), the recurrent state's two ways included."""
-import argparse, json, os, pathlib, re, statistics, subprocess, sys
+Called by compare.sh; bytes per token are the plan's (`pantheon plan -m FILE`), the recurrent state read and written included."""
+import argparse, json, os, pathlib, re, statistics, subprocess, sys, time
 
 ap = argparse.ArgumentParser(description=__doc__)
 ap.add_argument("--pantheon", required=True)
@@ -10,8 +10,9 @@ ap.add_argument("--model", required=True)
 ap.add_argument("--mix", required=True)
 ap.add_argument("--rounds", type=int, default=3)
 ap.add_argument("--threads", type=int, default=os.cpu_count())
+ap.add_argument("--long", action="store_true", help="also decode at 32768 tokens of context")
 ap.add_argument("-p", type=int, default=512)
-ap.add_argument("-n", type=int, default=64)
+ap.add_argument("-n", type=int, default=32)
 a = ap.parse_args()
 here = pathlib.Path(__file__).parent
 peer = [sys.executable, str(here / "llama_cpp_peer.py")]
@@ -23,16 +24,19 @@ def run(*command):
     return json.loads(out.strip().splitlines()[-1])
 
 
-def bytes_per_token():
-    """Weights, and the recurrent state read and written."""
+def planned(row):
+    """Bytes of a row of the plan for this file."""
     plan = subprocess.run([a.pantheon, "plan", "-m", a.model], check=True, stdout=subprocess.PIPE, text=True).stdout
     part = plan[plan.index("bytes per token"):]
-    size = lambda row: [float(n) * UNITS[u] for n, u in re.findall(row + r"\s+([\d.]+) (\w+)", part)][0]
-    return size("weights") + 2 * size("recurrent state")
+    return [float(n) * UNITS[u] for n, u in re.findall(row + r"\s+([\d.]+) (\w+)", part)][0]
+
+
+def bench(*args):
+    return run(a.pantheon, "bench", "-m", a.model, "-t", str(a.threads), "-r", "1", "--json", *map(str, args))
 
 
 def ours():
-    r = run(a.pantheon, "bench", "-m", a.model, "-t", str(a.threads), "-p", str(a.p), "-n", str(a.n), "--batch", "8", "-r", "1", "--json")
+    r = bench("-p", a.p, "-n", a.n, "--batch", 8)
     return r["pp_tok_s"], r["tg_tok_s"], r["batch_tok_s"]["8"]
 
 
@@ -46,6 +50,17 @@ def bandwidth():
     return run("cargo", "bench", "--quiet", "--bench", "bandwidth", "--", str(a.threads))["gb_s"]
 
 
+def first_token():
+    """Seconds of a whole run that computes one token; the file is in the page cache."""
+    ids = here / "one_token.json"
+    ids.write_text("[1]")
+    start = time.monotonic()
+    subprocess.run([a.pantheon, "logits", "-m", a.model, "-t", str(a.threads), str(ids), os.devnull], check=True,
+                   stderr=subprocess.DEVNULL)
+    ids.unlink()
+    return time.monotonic() - start
+
+
 rows = {"ours": [], "theirs": [], "gb_s": []}
 for _ in range(max(a.rounds, 3)):
     rows["gb_s"].append(bandwidth())
@@ -53,7 +68,7 @@ for _ in range(max(a.rounds, 3)):
     rows["theirs"].append(theirs())
 median = lambda table: [statistics.median(column) for column in zip(*table)]
 mine, peers = median(rows["ours"]), median(rows["theirs"])
-gb_s, per_token = max(rows["gb_s"]), bytes_per_token()
+gb_s, per_token = max(rows["gb_s"]), planned("weights") + planned("recurrent state")
 print(f"{a.mix}, {a.threads} threads, medians of {len(rows['ours'])} rounds in turn; read bandwidth {gb_s:.1f} GB/s (best)")
 print(f"{'':24}{'pantheon':>10}{'llama.cpp':>11}{'ratio':>8}")
 for name, x, y in zip([f"prefill {a.p}, tok/s", "decode, tok/s", "decode x 8, tok/s"], mine, peers):
@@ -61,3 +76,13 @@ for name, x, y in zip([f"prefill {a.p}, tok/s", "decode, tok/s", "decode x 8, to
 print(f"decode moves {per_token / 1e9:.3f} GB a token: {mine[1] * per_token / 1e9:.1f} GB/s, "
       f"{100 * mine[1] * per_token / 1e9 / gb_s:.0f} % of the read bandwidth")
 print(f"eight sequences against one: {mine[2] / mine[1]:.2f}")
+if a.mix == "q4_k_m":
+    short, long = bench("-p", 512, "-n", 0)["pp_tok_s"], bench("-p", 4096, "-n", 0)["pp_tok_s"]
+    print(f"prefill 4096 against 512: {100 * long / short:.0f} %")
+    print(f"start, one token, end: {min(first_token() for _ in range(3)):.2f} s")
+if a.long:
+    depth, kv = 32768, 2 * 2 * 2 * 256 * 2  # keys and values, two heads of 256, f16, in two attention layers
+    at = [1e3 / bench("-p", 0, "-n", 16, "-d", d)["tg_tok_s"] for d in (0, depth)]
+    reading = depth * kv / gb_s / 1e6
+    print(f"decode at {depth}: {at[0]:.1f} ms, {at[1]:.1f} ms; {(at[1] - at[0]) / reading:.2f} x the time of reading its KV")
+print()
