@@ -31,7 +31,7 @@ pub(super) struct PreArgs {
 /// How the model is computed.
 #[derive(clap::Args, Clone, Debug)]
 pub(super) struct ComputeArgs {
-    /// Threads, at most four for each core [default: the cores available to the process]
+    /// Threads, at most four for each core [default: the physical cores available]
     #[arg(short, long, value_name = "N", value_parser = threads)]
     pub(super) threads: Option<usize>,
 

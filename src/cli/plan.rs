@@ -7,7 +7,10 @@ use pantheon_codegen::plan::Stored;
 use pantheon_codegen::{ModelSpec, Plan};
 
 use super::{models, output};
+use crate::cpu;
+use crate::engine::{Engine, EngineOptions, LoadError};
 use crate::gguf::Gguf;
+use crate::memory::Bytes;
 use crate::model::Shape;
 use crate::weights::FileShape;
 
@@ -64,7 +67,34 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(bandwidth) = args.bandwidth {
         report.bandwidth = bandwidth;
     }
-    Ok(output::print(&report.to_string())?)
+    let memory = file.as_ref().map(memory).transpose()?.unwrap_or_default();
+    Ok(output::print(&format!("{report}{memory}"))?)
+}
+
+/// What an engine takes for the file with each of some contexts; nothing where the file's shape is
+/// not compiled in.
+fn memory(gguf: &Gguf) -> anyhow::Result<String> {
+    let mut lines = String::new();
+    for ctx in [4096, 32_768] {
+        let options = EngineOptions { ctx, ..EngineOptions::default() };
+        let needed = match Engine::needs(gguf, &options) {
+            Err(LoadError::Shape(_)) => return Ok(String::new()),
+            needed => needed?,
+        };
+        let threads = cpu::default_threads();
+        let [weights, kv, states, arena, allocated] =
+            [needed.weights, needed.kv, needed.states, needed.arena, needed.allocated()].map(Bytes);
+        if lines.is_empty() {
+            lines = format!(
+                "\nmemory on this machine, {threads} threads, beside {weights} of mapped weights\n"
+            );
+        }
+        lines += &format!(
+            "  context {ctx:>6}  {allocated} (keys and values as f16 {kv}, states {states}, buffers \
+             {arena})\n"
+        );
+    }
+    Ok(lines)
 }
 
 fn bandwidth(text: &str) -> Result<f64, String> {

@@ -236,4 +236,20 @@ impl Scratch {
             window: vec![0.0; shape.conv_taps * CHANNEL_BLOCK],
         }
     }
+
+    fn all(&mut self) -> [&mut Vec<f32>; 8] {
+        let Self { products, gates, ups, qk, queries, scores, mixed, window } = self;
+        [products, gates, ups, qk, queries, scores, mixed, window]
+    }
+
+    /// Bytes that a worker holds: these, and what products lay out on its stack.
+    pub(crate) fn bytes(&mut self) -> usize {
+        const STACK: usize = 24 << 10;
+        STACK + self.all().iter().map(|part| size_of_val(part.as_slice())).sum::<usize>()
+    }
+
+    /// Fills everything with NaN.
+    pub(crate) fn poison(&mut self) {
+        self.all().into_iter().for_each(|part| part.fill(f32::NAN));
+    }
 }

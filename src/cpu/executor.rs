@@ -1,10 +1,10 @@
 //! One compiled-in model on the CPU: allocated once, then stepped.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::Isa;
 use super::context::{Batch, Column, Context, Planes, Routing, Scratch, Sequence, Span};
-use super::kernels::{Kernels, kernels};
+use super::kernels::Kernels;
 use super::rope::RopeTable;
 use super::stages::Pass;
 use super::team::{SharedBuf, Team};
@@ -20,7 +20,6 @@ pub(crate) struct CpuExecutor<M: Model> {
     weight_bytes: u64,
     expert_scale: f32,
     exact: bool,
-    isa: Isa,
     kernels: &'static Kernels,
     team: Team,
     geometry: KvGeometry,
@@ -52,12 +51,21 @@ pub(crate) fn needed(shape: &Shape, arena: &Arena, options: &EngineOptions) -> M
     let line = |bytes: usize| bytes.next_multiple_of(64) as u64;
     let geometry = KvGeometry::new(shape, options.ctx, options.chunk, options.kv);
     let sequences = options.sequences as u64;
+    let scratch = threads(options) * Scratch::new(shape).bytes();
     MemoryUse {
         weights: 0,
         kv: sequences * line(KvRing::size(&geometry, shape.n_attn())),
         states: sequences * RecurrentState::sizes(shape).map(line).iter().sum::<u64>(),
-        arena: buffers(shape, arena, options).map(line).iter().sum(),
+        arena: buffers(shape, arena, options).map(line).iter().sum::<u64>() + scratch as u64,
     }
+}
+
+fn lock(scratch: &Mutex<Scratch>) -> MutexGuard<'_, Scratch> {
+    scratch.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn threads(options: &EngineOptions) -> usize {
+    options.threads.unwrap_or_else(super::default_threads)
 }
 
 impl<M: Model> CpuExecutor<M> {
@@ -67,11 +75,10 @@ impl<M: Model> CpuExecutor<M> {
         weight_bytes: u64,
         facts: &FileFacts,
         options: &EngineOptions,
+        kernels: &'static Kernels,
     ) -> Result<Self, LoadError> {
         let shape = M::SHAPE;
-        let isa = options.isa.unwrap_or_else(Isa::detect);
-        let threads = options.threads.unwrap_or_else(super::default_threads);
-        let team = Team::new(threads).map_err(LoadError::Threads)?;
+        let team = Team::new(threads(options)).map_err(LoadError::Threads)?;
         let geometry = KvGeometry::new(&shape, options.ctx, options.chunk, options.kv);
         let sequence = |_| {
             let kv = KvRing::new(geometry, shape.n_attn())?;
@@ -88,8 +95,7 @@ impl<M: Model> CpuExecutor<M> {
             weight_bytes,
             expert_scale: facts.expert_weights_scale,
             exact: options.exact,
-            isa,
-            kernels: kernels(isa),
+            kernels,
             geometry,
             sequences: (0..options.sequences).map(sequence).collect::<Result<_, _>>()?,
             batch: Batch::with_capacity(columns, options.sequences),
@@ -154,8 +160,7 @@ impl<M: Model> Executor for CpuExecutor<M> {
         };
         let scratch = &self.scratch;
         self.team.run(&|worker| {
-            let mut scratch =
-                scratch[worker.index()].lock().unwrap_or_else(PoisonError::into_inner);
+            let mut scratch = lock(&scratch[worker.index()]);
             M::forward(&mut Pass { worker, cx: &cx, scratch: &mut scratch });
         });
     }
@@ -178,7 +183,7 @@ impl<M: Model> Executor for CpuExecutor<M> {
     }
 
     fn isa(&self) -> Isa {
-        self.isa
+        self.kernels.isa
     }
 
     fn threads(&self) -> usize {
@@ -188,11 +193,12 @@ impl<M: Model> Executor for CpuExecutor<M> {
     fn memory(&self) -> MemoryUse {
         let sum = |bytes: fn(&Sequence) -> usize| self.sequences.iter().map(bytes).sum::<usize>();
         let buffers = [&self.arena, &self.routing, &self.rope, &self.logits];
+        let scratch = self.scratch.iter().map(|s| lock(s).bytes()).sum::<usize>();
         MemoryUse {
             weights: self.weight_bytes,
             kv: sum(|s| s.kv.bytes()) as u64,
             states: sum(|s| s.recurrent.bytes()) as u64,
-            arena: buffers.iter().map(|b| b.bytes()).sum::<usize>() as u64,
+            arena: (buffers.iter().map(|b| b.bytes()).sum::<usize>() + scratch) as u64,
         }
     }
 
@@ -204,6 +210,7 @@ impl<M: Model> Executor for CpuExecutor<M> {
         for buf in [&mut self.arena, &mut self.routing, &mut self.rope, &mut self.logits] {
             buf.fill(0xFF);
         }
+        self.scratch.iter().for_each(|scratch| lock(scratch).poison());
         for sequence in &mut self.sequences {
             sequence.position = 0;
             sequence.kv.poison();

@@ -5,6 +5,7 @@ use crate::cpu::{self, CpuExecutor, Isa};
 use crate::generated::REGISTRY;
 use crate::gguf::Gguf;
 use crate::model::{Arena, Model, Shape};
+use crate::quant::GgmlType;
 use crate::weights::{self, FileFacts, FileShape};
 
 /// A compiled-in model as a value: one row of the generated registry.
@@ -23,7 +24,7 @@ impl Compiled {
     }
 }
 
-/// An executor, and what is odd about the weights it was made from.
+/// An executor, and what is odd about the weights it was made from and the machine it runs on.
 type Bound = (Box<dyn Executor>, Vec<String>);
 
 fn load_cpu<M: Model>(
@@ -32,8 +33,16 @@ fn load_cpu<M: Model>(
     options: &EngineOptions,
 ) -> Result<Bound, LoadError> {
     let bound = weights::bind::<M>(gguf)?;
-    let executor = CpuExecutor::<M>::new(bound.weights, bound.bytes, facts, options)?;
-    Ok((Box::new(executor), bound.warnings))
+    let choice = cpu::choose(options.isa, &weight_types(gguf))?;
+    let kernels = choice.kernels;
+    let executor = CpuExecutor::<M>::new(bound.weights, bound.bytes, facts, options, kernels)?;
+    Ok((Box::new(executor), [bound.warnings, choice.warnings].concat()))
+}
+
+/// The types of a file's weights, each once.
+fn weight_types(gguf: &Gguf) -> Vec<GgmlType> {
+    let used = |ty: &GgmlType| gguf.tensors().iter().any(|tensor| tensor.ty == *ty);
+    GgmlType::all().filter(|ty| ty.is_weight() && used(ty)).collect()
 }
 
 pub(super) struct Loaded {
@@ -46,9 +55,9 @@ pub(super) struct Loaded {
 pub(super) fn load(gguf: &Gguf, options: &EngineOptions) -> Result<Loaded, LoadError> {
     let (file, entry) = choose(gguf, options)?;
     super::fit::check(&entry.shape, &entry.arena, options)?;
-    let (executor, odd_weights) = (entry.load)(gguf, &file.facts, options)?;
+    let (executor, oddities) = (entry.load)(gguf, &file.facts, options)?;
     let mut warnings = file.warnings;
-    warnings.extend(odd_weights);
+    warnings.extend(oddities);
     Ok(Loaded { shape: &entry.shape, warnings, executor })
 }
 

@@ -32,6 +32,9 @@ pub enum LoadError {
     /// An instruction set that this processor does not have.
     #[error("instruction set {0} is not available on this processor")]
     Isa(crate::cpu::Isa),
+    /// An instruction set that was asked for and computes wrongly.
+    #[error("{0}; leave the instruction set open or take another")]
+    Kernel(#[from] crate::cpu::WrongKernel),
     /// More memory than there is.
     #[error(transparent)]
     Memory(#[from] Box<MemoryShortage>),

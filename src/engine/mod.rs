@@ -19,7 +19,7 @@ use crate::state::KvFormat;
 /// What an engine is made for. Fixed at load: nothing is allocated afterwards.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
-    /// Worker threads; the cores available to the process if not given.
+    /// Worker threads; the physical cores available to the process if not given.
     pub threads: Option<usize>,
     /// Tokens that attention can look back on, per sequence.
     pub ctx: usize,
@@ -92,7 +92,7 @@ pub struct MemoryUse {
     pub kv: u64,
     /// Recurrent states of all sequences.
     pub states: u64,
-    /// Intermediates and logits.
+    /// Intermediates, logits and what each thread needs for itself.
     pub arena: u64,
 }
 

@@ -332,6 +332,7 @@ fn plan_prints_the_decisions_for_a_model_or_a_file() {
     assert!(slow.contains("20 GB/s") && slow != plan, "{slow}");
     let of_file = stdout(&run(&["plan", "-m", demo()]));
     assert!(of_file.contains("tiny-q4_k_m.gguf"), "{of_file}");
+    assert!(of_file.contains("memory on this machine") && of_file.contains("states"), "{of_file}");
     assert_fails(&run(&["plan", "--model", "none"]), 2, &["none", "tiny", "odd"]);
     assert_fails(&run(&["plan", "--bandwidth", "0"]), 2, &["--bandwidth"]);
 }
@@ -373,7 +374,13 @@ fn doctor_says_what_will_be_used() {
     for word in ["instruction sets", "cores", "memory", "CUDA", "tiny"] {
         assert!(text.contains(word), "no {word:?} in: {text}");
     }
-    assert!(json(&run(&["doctor", "--json"]))["threads_used"].as_u64().unwrap() > 0);
+    for reason in ["(checked)", "physical", "logical", "one for each", "-t"] {
+        assert!(text.contains(reason), "no {reason:?} in: {text}");
+    }
+    let report = json(&run(&["doctor", "--json"]));
+    let threads = report["threads_used"].as_u64().unwrap();
+    assert!((1..=report["cores_logical"].as_u64().unwrap()).contains(&threads), "{report}");
+    assert_eq!(report["instruction_sets_wrong"], serde_json::json!([]));
 }
 
 #[test]

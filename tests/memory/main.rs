@@ -1,6 +1,8 @@
 //! How much memory hostile input takes, measured. One thing at a time: the tests of this program share
 //! its resident set.
 
+#[cfg(target_os = "linux")]
+mod engine;
 mod pieces;
 mod templates;
 

@@ -1,11 +1,12 @@
 //! A team of threads, started once, that run the same program and meet at barriers (SPMD).
 //!
-//! The caller of [`Team::run`] is worker 0. Waiting spins briefly, then yields, then parks, so an idle
+//! The caller of [`Team::run`] is worker 0. Waiting spins briefly, then parks ([`wait`]), so an idle
 //! team uses no CPU and a busy neighbour is let through. Work inside a region is claimed in small
 //! pieces from a shared counter: a slow core takes fewer of them, and since no result depends on who
 //! computed it, the split never changes a bit.
 
 mod plane;
+mod wait;
 
 pub(crate) use plane::{OutOfMemory, Plane, Pod, SharedBuf};
 
@@ -16,10 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{JoinHandle, Thread};
 
-/// Busy-wait iterations before yielding: about the length of a short stage.
-const SPINS: u32 = 2_000;
-/// Yields before parking: together with the spins well under a millisecond.
-const YIELDS: u32 = 200;
+use wait::Patience;
 
 /// A job: the program every worker runs. The lifetime is erased; see [`Team::run`].
 type Job = *const (dyn Fn(&Worker<'_>) + Sync);
@@ -33,11 +31,14 @@ struct Padded<T>(T);
 #[derive(Default)]
 struct Seat {
     parked: AtomicBool,
+    patience: Patience,
     thread: Mutex<Option<Thread>>,
 }
 
 struct Shared {
     count: usize,
+    /// There are more workers than hardware threads to run them.
+    crowded: bool,
     seats: Vec<Padded<Seat>>,
     /// Bumped once per job.
     epoch: Padded<AtomicU64>,
@@ -72,8 +73,10 @@ impl Team {
     /// The operating system refuses a thread.
     pub(crate) fn new(count: usize) -> std::io::Result<Self> {
         let count = count.max(1);
+        let hardware = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let shared = Arc::new(Shared {
             count,
+            crowded: count > hardware,
             seats: (0..count).map(|_| Padded::default()).collect(),
             epoch: Padded::default(),
             job: Mutex::new(None),
@@ -177,9 +180,12 @@ impl Shared {
         *lock(&self.seats[index].0.thread) = Some(std::thread::current());
     }
 
+    /// Wakes whoever sleeps. What they wait for was changed before.
     fn wake_all(&self, me: usize) {
         for (index, seat) in self.seats.iter().enumerate() {
+            // Mostly nobody sleeps: looking first leaves the line in every worker's cache.
             if index != me
+                && seat.0.parked.load(Ordering::SeqCst)
                 && seat.0.parked.swap(false, Ordering::SeqCst)
                 && let Some(thread) = &*lock(&seat.0.thread)
             {
@@ -188,23 +194,19 @@ impl Shared {
         }
     }
 
-    /// Waits until `ready`: spin, yield, park.
+    /// Waits until `ready`: awake for a while, then asleep.
     fn wait(&self, me: usize, ready: impl Fn() -> bool) {
-        let mut tries = 0;
+        let Seat { parked, patience, .. } = &self.seats[me].0;
+        if patience.awake(self.crowded, &ready) {
+            return;
+        }
         while !ready() {
-            tries += 1;
-            if tries < SPINS {
-                std::hint::spin_loop();
-            } else if tries < SPINS + YIELDS {
-                std::thread::yield_now();
-            } else {
-                self.seats[me].0.parked.store(true, Ordering::SeqCst);
-                // The waker changes the condition first and looks at `parked` second.
-                if !ready() {
-                    std::thread::park();
-                }
-                self.seats[me].0.parked.store(false, Ordering::SeqCst);
+            parked.store(true, Ordering::SeqCst);
+            // The waker changes the condition first and looks at `parked` second.
+            if !ready() {
+                std::thread::park();
             }
+            parked.store(false, Ordering::SeqCst);
         }
     }
 
@@ -246,6 +248,7 @@ impl Worker<'_> {
     /// One parallel region: `body` gets disjoint ranges that cover `0..items`, each at most `grain`
     /// long; ends with a barrier.
     pub(crate) fn parallel(&self, items: usize, grain: usize, mut body: impl FnMut(Range<usize>)) {
+        assert!(grain > 0, "items are claimed in pieces of at least one");
         let region = self.region.get();
         self.region.set(region + 1);
         let next = &self.shared.next[region % 2].0;

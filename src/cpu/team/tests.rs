@@ -81,3 +81,70 @@ fn memory_that_is_not_there_is_an_error() {
     assert_eq!(SharedBuf::zeroed(0).expect("nothing").bytes(), 0);
     assert_eq!(SharedBuf::zeroed(65).expect("memory").bytes(), 128);
 }
+
+#[test]
+fn regions_with_fewer_items_than_workers_or_none_do_what_there_is() {
+    for count in [1, 2, 3, 7] {
+        let mut team = Team::new(count).expect("threads");
+        for items in 0..=8 {
+            let done: Vec<AtomicUsize> = (0..items).map(|_| AtomicUsize::new(0)).collect();
+            team.run(&|w| {
+                for grain in [1, 3, usize::MAX / 16] {
+                    w.parallel(0, grain, |_| panic!("there is nothing to do"));
+                    w.parallel(items, grain, |range| {
+                        assert!(!range.is_empty() && range.len() <= grain && range.end <= items);
+                        range.for_each(|item| {
+                            done[item].fetch_add(1, Ordering::Relaxed);
+                        });
+                    });
+                    w.parallel(0, grain, |_| panic!("there is nothing to do"));
+                }
+            });
+            assert!(done.iter().all(|d| d.load(Ordering::Relaxed) == 3), "{count} for {items}");
+        }
+    }
+}
+
+/// CPU time of a thread so far.
+#[cfg(target_os = "linux")]
+fn cpu_time(thread: &std::path::Path) -> std::time::Duration {
+    let text =
+        std::fs::read_to_string(std::path::Path::new("/proc").join(thread).join("schedstat"))
+            .expect("a thread that runs");
+    let nanoseconds = text.split(' ').next().expect("three numbers");
+    std::time::Duration::from_nanos(nanoseconds.parse().expect("a number"))
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn an_idle_team_sleeps_and_uses_no_cpu() {
+    use std::time::{Duration, Instant};
+    let mut team = Team::new(3).expect("threads");
+    let threads = Mutex::new(Vec::new());
+    team.run(&|w| {
+        w.parallel(50, 1, |_| {});
+        if w.index() > 0 {
+            lock(&threads).push(std::fs::read_link("/proc/thread-self").expect("a thread"));
+        }
+    });
+    // The best of some tries: others want this machine's cores, too.
+    let mut soonest = Duration::MAX;
+    for _ in 0..50 {
+        team.run(&|w| w.parallel(50, 1, |_| {}));
+        let start = Instant::now();
+        let asleep = |seat: &Padded<Seat>| seat.0.parked.load(Ordering::SeqCst);
+        while !team.shared.seats[1..].iter().all(asleep) && start.elapsed().as_secs() < 5 {
+            std::thread::yield_now();
+        }
+        soonest = soonest.min(start.elapsed());
+    }
+    assert!(soonest < Duration::from_millis(1), "asleep after {soonest:?}");
+
+    std::thread::sleep(Duration::from_millis(20));
+    let used = || lock(&threads).iter().map(|thread| cpu_time(thread)).sum::<Duration>();
+    let before = used();
+    std::thread::sleep(Duration::from_millis(200));
+    let used = used() - before;
+    assert!(used < Duration::from_micros(500), "{used:?} of 200 ms");
+    assert_eq!(lock(&threads).len(), 2);
+}
