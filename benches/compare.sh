@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Pantheon beside llama.cpp: the same file, the same threads, in turn, at least three rounds; medians, ratios and the share of the
+# Pantheon beside llama.cpp: the same file, the same threads, in turn, three rounds unless told otherwise; medians, ratios and the share of the
 # read bandwidth measured in the same run.
 #
 #   benches/compare.sh [MIX,MIX,...|all] [ROUNDS]        default: q4_k_m 3

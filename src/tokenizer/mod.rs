@@ -3,7 +3,7 @@
 //! Byte-level BPE without normalisation and without a begin-of-text token: special tokens are cut
 //! out of the text ([`Parse`] says which), the rest is split into pieces ([`PreTokenizer`]), and
 //! byte pairs are merged inside each piece by the BPE model of the `tokenizers` crate, or by
-//! [`merge`] in long ones. Work grows almost linearly with the text, whatever it holds, and memory
+//! `merge` in long ones. Work grows almost linearly with the text, whatever it holds, and memory
 //! stays below 40 bytes per byte.
 
 pub(crate) mod bytes;

@@ -20,7 +20,7 @@ pub trait Packing {
     const STEPS: usize;
     /// Largest magnitude of a weight.
     const MAX: i32;
-    /// So many steps of a lane's sum of two products fit i16: 1, 2, 4 or 8; see [`safe_steps`].
+    /// So many steps of a lane's sum of two products fit i16: 1, 2, 4 or 8.
     const SAFE: usize = safe_steps(Self::MAX);
 }
 
